@@ -42,7 +42,7 @@ def train(settings: Mapping[str, Any], schedule: Mapping[str, Any], folder: Path
     rows = training.with_prompts(task, task.load(spec.run.train_split))
     data = training.Data(task=task, train=rows, held_out=[])
     trainer = training.build_trainer(spec, data, lambda what: iter)
-    trainer.recorder.config = spec.flat()
+    trainer.pods.recorder.config = spec.flat()
 
     measuring = Measuring(
         trainer=trainer,
@@ -55,7 +55,7 @@ def train(settings: Mapping[str, Any], schedule: Mapping[str, Any], folder: Path
     trainer.add_callback(measuring)
     trainer.train()
 
-    run = trainer.recorder.run
+    run = trainer.pods.recorder.run
     result = {
         "measured": measuring.measured,
         **_of_the_log(run.metrics()),
@@ -105,7 +105,7 @@ class Measuring(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure what is due, and stop once the time is spent."""
-        spent = self.trainer.clock.training_seconds
+        spent = self.trainer.pods.clock.training_seconds
         self._measure_what_is_due(spent)
         if spent >= self.seconds:
             control.should_training_stop = True
@@ -116,7 +116,7 @@ class Measuring(TrainerCallback):
         if not (greedy_is_due or samples_are_due):
             return
 
-        run_state = self.trainer.run_state
+        run_state = self.trainer.pods.state
         point: dict[str, Any] = {
             "seconds": round(spent, 3),
             "step": self.trainer.state.global_step,

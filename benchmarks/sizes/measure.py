@@ -15,7 +15,7 @@ from benchmarks.sizes.plan import Case
 from benchmarks.sizes.shapes import SHAPES
 from podsrl.trl import PODSConfig, PODSTrainer
 from podsrl.trl.clock import PhaseClock
-from podsrl.trl.swapped import swapped
+from podsrl.trl.seam import swapped
 
 #: The share of right answers, which are drawn at random: seconds don't depend on what is right.
 PASS_RATE = 0.3
@@ -66,7 +66,7 @@ def _measure(case: Case, prompt_tokens: int, memory: "MemoryByPhase") -> dict[st
         )
         trainer.case = case
         trainer.remove_callback(PrinterCallback)
-        with memory.watching(trainer.clock):
+        with memory.watching(trainer.pods.clock):
             trainer.train()
         logged = [line for line in trainer.state.log_history if "pods/training_seconds" in line]
 

@@ -32,11 +32,11 @@ from benchmarks.speed.resources import loopback, peak_memory, reset_memory, time
 from podsrl.rewards import Rewards
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
-from podsrl.selection import Selection
-from podsrl.trl.columns import Columns, numbers_of
+from podsrl.selection import Selected, Selection
 from podsrl.trl.exchange import Exchange
-from podsrl.trl.generation import Rollouts, Selected
+from podsrl.trl.generation import KeptRows, Rollouts
 from podsrl.trl.recorder import rollout_columns
+from podsrl.trl.rows import Columns, numbers_of
 
 PHASES = ("know", "select", "move", "log", "write")
 
@@ -238,27 +238,27 @@ def _generation(
                 by_function_P_N_F=by_function_P_N_F.cpu().numpy(),
                 reward_weights_F=np.ones(1),
                 selection_weights_F=np.ones(1),
-                cut_off_P_N=numbers_P_N_3[..., 1].astype(bool),
+                masked_P_N=numbers_P_N_3[..., 1].astype(bool),
+                names_F=["right"],
             ),
             tokens_P_N=numbers_P_N_3[..., 0],
         )
         selected = Selected(
-            rollouts=rollouts,
+            selection=Selection(size.num_rollouts, size.num_kept, "max_contrast", "group"),
+            rewards=rollouts.rewards,
             kept_P_N=exchange.of_first(keep(size, rollouts.rewards.scores_P_N)),
-            baseline="group",
-            process=exchange.process,
-            world=exchange.world,
         )
+        kept = KeptRows(rollouts, selected, exchange.process, exchange.world)
         advantages_P_N = selected.advantages_P_N
 
     with timed(seconds, "move"):
-        rows = selected.rows
-        taken = exchange.to_their_rows(columns, rows, groups * n)
+        moves = kept.moves
+        taken = exchange.to_their_rows(columns, moves, groups * n)
     processor = time.thread_time() - processor_before
     assert len(taken["logps"] or ()) == groups * size.num_kept // size.world
 
     with timed(seconds, "log"):
-        made = rollout_columns(selected, advantages_P_N, _Words(), ["right"])
+        made = rollout_columns(kept, advantages_P_N, _Words())
         log.write(step, made, groups=groups, rollouts=groups * n)
     memory = peak_memory() - memory_before
 
@@ -274,7 +274,7 @@ def _generation(
         processor=processor,
         numbers=numbers.nbytes + rewards_R_1.nbytes,
         moved=exchange.bytes_moved - moved_before,
-        rows_moved=sum(len(places) for _, _, places in rows.moved),
+        rows_moved=sum(len(places) for _, _, places in moves.moved),
         memory=memory,
         on_the_wire=on_the_wire,
     )

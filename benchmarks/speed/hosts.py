@@ -164,7 +164,8 @@ def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
 
     with timed(seconds, "advantages"):
         chosen = trainer._pods_step[-1].chosen
-        trainer._pods_overwrite(chosen.advantages_of_rows(), balanced.partition_id)
+        advantages = chosen.advantages_of_rows()
+        trainer._pods_overwrite(advantages, balanced.partition_id)
 
     with timed(seconds, "metrics"):
         all_rollout_metrics(list(chosen.rows()), {}, kl_in_reward=False)

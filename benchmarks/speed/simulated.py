@@ -16,9 +16,9 @@ import torch
 from benchmarks.speed.exchange import Size, columns_of, keep, rewards_of
 from podsrl.rewards import Rewards
 from podsrl.trl import exchange as of_trainer
-from podsrl.trl.columns import Columns, numbers_of
-from podsrl.trl.exchange import Exchange, Rows, rows_of
-from podsrl.trl.swapped import swapped
+from podsrl.trl.exchange import Exchange, Moves, moves_of
+from podsrl.trl.rows import Columns, numbers_of
+from podsrl.trl.seam import swapped
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ def bytes_sent(size: Size) -> list[Sent]:
         by_function_P_N_F=by_function_P_N_1,
         reward_weights_F=np.ones(1),
         selection_weights_F=np.ones(1),
-        cut_off_P_N=np.zeros(by_function_P_N_1.shape[:2], dtype=bool),
+        masked_P_N=np.zeros(by_function_P_N_1.shape[:2], dtype=bool),
     )
     kept_P_N = keep(size, rewards.scores_P_N)
-    rows = rows_of(kept_P_N, size.world)
+    rows = moves_of(kept_P_N, size.world)
     return [
         _sent(size, process, columns_of(size, process), kept_P_N, rows)
         for process in range(size.world)
     ]
 
 
-def _sent(size: Size, process: int, columns: Columns, kept_P_N: np.ndarray, rows: Rows) -> Sent:
+def _sent(size: Size, process: int, columns: Columns, kept_P_N: np.ndarray, rows: Moves) -> Sent:
     wire = _Wire(process, size.world)
     collectives = {name: getattr(wire, name) for name in ("gather", "gather_object", "broadcast")}
     with swapped(of_trainer, dist=wire, **collectives):

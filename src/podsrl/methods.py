@@ -220,8 +220,8 @@ def selection_from_options(
     `of_host` are allowed, too; the host reads them.
 
     Raises:
-        InvalidInputError, UnknownNameError: As `Selection` and `complete_selection`; or an option is
-            unknown.
+        InvalidInputError, UnknownNameError: As `Selection` and `complete_selection`; or an option
+            is unknown.
 
     >>> selection_from_options({"m": 4}, 8, where="pods.", n_name="n").num_kept
     4

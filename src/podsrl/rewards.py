@@ -13,8 +13,8 @@ any other |
 | a function has weight 0 | nothing of it | nothing of it | as any other |
 | the host's loss leaves the rollout out: it was cut off, or removed | NaN: it is kept last | its \
 reward | no gradient, by the host |
-| the host normalises each function's rewards before it sums them (`normalises_first`) | the sum of \
-what is normalised over all n | what the host makes of the kept ones | as any other |
+| the host normalises each function's rewards before it sums them (`normalises_first`) | the sum \
+of what is normalised over all n | what the host makes of the kept ones | as any other |
 | it differs from another of its prompt by rounding, as .1 + .2 from .3 | it is equal | it is \
 equal | as any other |
 | a reward is infinite, or too large to be squared | an error, which in TRL names function and \
@@ -211,7 +211,7 @@ def rewards_of_groups(
     )
 
 
-def padded(groups: Sequence[Any]) -> tuple[Floats, Mask]:
+def padded(groups: Sequence[Any]) -> tuple[npt.NDArray[np.float64], Mask]:
     """Groups of any sizes as one array, NaN where there is no rollout, and where there is one.
 
     There is a column also where no group has a rollout, since rewards have at least one.

@@ -153,12 +153,12 @@ class Selection:
         return None
 
     def _check_are_integers(self) -> None:
-        for field in ("num_rollouts", "num_kept"):
-            value = getattr(self, field)
+        for name in ("num_rollouts", "num_kept"):
+            value = getattr(self, name)
             if value is None:
-                raise FieldError(f"${field} is not set; set it to an integer")
+                raise FieldError(f"${name} is not set; set it to an integer")
             if not _is_integer(value):
-                raise FieldError(f"${field} must be an integer; got $given", given=repr(value))
+                raise FieldError(f"${name} must be an integer; got $given", given=repr(value))
 
     def _check_sizes(self, rule: Rule) -> None:
         n, m = self.num_rollouts, self.num_kept
@@ -261,7 +261,7 @@ class Selected:
 
     @property
     def all_masked_though_rewards_differ(self) -> bool:
-        """Whether the host's loss leaves out every kept rollout, while rewards of a prompt differ."""
+        """Whether the host's loss leaves out all that is kept, while rewards of a prompt differ."""
         masked_K = self.rewards.masked_P_N[self.kept_P_N]
         everything_P_N = np.ones_like(self.kept_P_N)
         return bool(masked_K.all()) and has_contrast(self.rewards.total_P_N, everything_P_N)
@@ -303,7 +303,7 @@ class Selected:
 
     def metrics(
         self,
-        tokens: Sequence[Any] | np.ndarray | None = None,
+        tokens: Sequence[Any] | None = None,
         advantages_P_N: np.ndarray | None = None,
     ) -> dict[str, float]:
         """What to log, by names under `pods/`.

@@ -15,8 +15,8 @@ from accelerate import PartialState
 from PIL import Image
 
 from podsrl.errors import UnsupportedError
-from podsrl.trl.columns import EXTRA, Columns, filled
-from podsrl.trl.exchange import Exchange, rows_of
+from podsrl.trl.exchange import Exchange, moves_of
+from podsrl.trl.rows import EXTRA, Columns, filled
 
 TOTAL, KEPT = 30, 12  # 30 can be halved and divided by 3, not by 4
 
@@ -87,7 +87,7 @@ def same(found: Any, expected: Any) -> bool:
 
 def exchange_by(exchange: Exchange, mask: np.ndarray) -> None:
     """Exchange by a plan, and see that each row came with all that it had."""
-    rows = rows_of(mask.reshape(5, 6), exchange.world)
+    rows = moves_of(mask.reshape(5, 6), exchange.world)
     before = exchange.bytes_moved
     taken = exchange.to_their_rows(generated(exchange), rows, TOTAL)
 
@@ -131,7 +131,9 @@ def refused(exchange: Exchange, mask: np.ndarray) -> list[str]:
     said = []
     for attempt in (
         lambda: exchange.refuse_what_cannot_move(columns, every=6),
-        lambda: exchange.to_their_rows(columns, rows_of(mask.reshape(5, 6), exchange.world), TOTAL),
+        lambda: exchange.to_their_rows(
+            columns, moves_of(mask.reshape(5, 6), exchange.world), TOTAL
+        ),
     ):
         try:
             attempt()

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("trl")
 
-from podsrl.trl.exchange import n_of_each, plan_moves, rows_of, share_of
+from podsrl.trl.exchange import moves_of, n_of_each, plan_moves, share_of
 from support.torchrun import torchrun
 
 WORKER = str(Path(__file__).with_name("exchange_worker.py"))
@@ -110,7 +110,7 @@ def test_kept_rows_stay_where_they_were_generated_and_the_last_ones_of_a_process
     for world, _ in itertools.product((1, 2, 3, 4), range(30)):
         kept_P_N = rng.permutation(12 * 5).reshape(12, 5) < 24
         kept_places = np.flatnonzero(kept_P_N).tolist()
-        rows = rows_of(kept_P_N, world)
+        rows = moves_of(kept_P_N, world)
         assert sorted(rows.places) == kept_places
 
         for process, places in enumerate(rows.by_process):
@@ -134,7 +134,7 @@ def test_kept_rows_stay_where_they_were_generated_and_the_last_ones_of_a_process
 def test_rows_of_a_batch_of_which_all_are_kept_are_those_of_trl():
     for world, prompts, n in itertools.product(range(1, 6), range(1, 6), range(1, 8)):
         if prompts * n % world == 0:
-            rows = rows_of(np.ones((prompts, n), dtype=bool), world)
+            rows = moves_of(np.ones((prompts, n), dtype=bool), world)
             assert rows.moved == []
             assert rows.places == list(range(prompts * n))
 
@@ -156,7 +156,7 @@ def test_a_row_that_moves_takes_everything_along_and_what_can_not_move_is_told_b
 
 
 def test_bytes_of_the_numbers_do_not_depend_on_the_tokens():
-    from podsrl.trl.columns import numbers_of
+    from podsrl.trl.rows import numbers_of
 
     def numbers_of_rows(tokens: int) -> np.ndarray:
         columns = {

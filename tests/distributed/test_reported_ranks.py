@@ -17,7 +17,7 @@ pytest.importorskip("trl")
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig
-from podsrl.trl.exchange import n_of_each, rows_of, share_of
+from podsrl.trl.exchange import moves_of, n_of_each, share_of
 from support.torchrun import torchrun
 
 WORKER = str(Path(__file__).parent / "worker.py")
@@ -50,7 +50,7 @@ def test_of_many_processes_each_prompt_is_generated_n_times_and_rows_are_as_many
     rng = np.random.default_rng(world)
     first_m_of_each = np.tile(np.arange(n) < m, (prompts, 1))
     kept_P_N = rng.permuted(first_m_of_each, axis=1)
-    trained = rows_of(kept_P_N, world)
+    trained = moves_of(kept_P_N, world)
     assert {len(places) for places in trained.by_process} == {rows}
     assert sorted(trained.places) == np.flatnonzero(kept_P_N).tolist()
 

@@ -133,19 +133,25 @@ class RecordingTrainer(PODSTrainer):
         # of each row of a generation, the ids of its completion as text, and its advantage
         self.trained_rows: list[list[tuple[str, float]]] = []
 
-    def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
-        output = super()._generate_and_score_completions(inputs)
+        make_batch = self.pods.make_batch
 
+        def recorded(*asked: Any) -> dict[str, Any]:
+            batch: dict[str, Any] = make_batch(*asked)
+            self._remember(batch)
+            return batch
+
+        self.pods.make_batch = recorded  # type: ignore[method-assign]
+
+    def _remember(self, batch: dict[str, Any]) -> None:
         rows = []
         for ids, mask, advantage in zip(
-            output["completion_ids"],
-            output["completion_mask"].bool(),
-            output["advantages"].tolist(),
+            batch["completion_ids"],
+            batch["completion_mask"].bool(),
+            batch["advantages"].tolist(),
             strict=True,
         ):
             rows.append((str(ids[mask].tolist()), advantage))
         self.trained_rows.append(rows)
-        return output
 
 
 def allow_fsdp() -> None:
@@ -183,7 +189,7 @@ def arithmetic_trainer(
         rollout_func=rollout_function(tokenizer),
     )
     if fail == "die in the exchange":
-        trainer.exchange = MortalExchange(RANK, WORLD, trainer.accelerator.device)
+        trainer.pods.exchange = MortalExchange(RANK, WORLD, trainer.accelerator.device)
     return trainer
 
 
@@ -248,7 +254,7 @@ def arithmetic_run(
 def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
     """Weights and what all ranks trained on, from the main process."""
     rows_by_rank = gather_object([trainer.trained_rows])
-    bytes_moved = gather_object([trainer.exchange.bytes_moved])
+    bytes_moved = gather_object([trainer.pods.exchange.bytes_moved])
     state = trainer.accelerator.get_state_dict(trainer.model)
     if not trainer.accelerator.is_main_process:
         return

@@ -17,7 +17,7 @@ import podsrl.trl
 from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from podsrl.trl.images import refuse_mixed_images
+from podsrl.trl.rows import refuse_mixed_images
 from support.agent_scenarios import SCENARIOS, Counter, length, reply_to_counter, turns
 from support.agents import agent_trainer, call, questions, square
 from support.brute_force import highest_variance
@@ -139,7 +139,7 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
     assert sum(rows_passed) == 3 * 2 * M
     assert len(recorded.updates) == len(recorded.generations) == 3
     for step, (generated, update) in enumerate(zip(*recorded, strict=True)):
-        table = trainer.recorder.run.rollouts(step + 1).to_pandas()
+        table = trainer.pods.recorder.run.rollouts(step + 1).to_pandas()
         kept_places = np.flatnonzero(table["kept"]).tolist()
         assert len(generated.completion_ids) == 2 * N
         assert len(update["completion_ids"]) == len(kept_places) == 2 * M
@@ -244,7 +244,7 @@ def test_rollouts_of_agents_are_chosen_across_the_batch_as_others_are(scenario, 
 
     assert rows_passed == [8, 8]
     for step in (1, 2):
-        table = trainer.recorder.run.rollouts(step).to_pandas()
+        table = trainer.pods.recorder.run.rollouts(step).to_pandas()
         rewards_P_N = table["reward"].to_numpy().reshape(8, 3)
         kept_P_N = table["kept"].to_numpy().reshape(8, 3)
         best_P_N = podsrl.downsample_batch(rewards_P_N, 8)

@@ -20,7 +20,7 @@ from podslab.evaluation import sampling as runner
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError, MissingDependencyError
 from podsrl.trl import PODSConfig, PODSTrainer
-from podsrl.trl.check_arguments import check_arguments
+from podsrl.trl.checks import check_arguments
 from support.trl_runs import equal, logged, weights
 
 
@@ -99,10 +99,10 @@ def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer
     calls = record_scoring(trainer)
     trainer.train()
 
-    # the kept ones, and two evaluation batches
-    assert [call.completions for call in calls] == [8, 32, 32]
+    # all n, and two evaluation batches
+    assert [call.completions for call in calls] == [16, 32, 32]
     assert [call.rewards for call in calls] == [8, 32, 32]
-    assert trainer.run_state.rollouts_generated == 16
+    assert trainer.pods.state.rollouts_generated == 16
 
 
 def record_templates(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
@@ -182,7 +182,7 @@ def test_several_optimiser_steps_per_generation_generate_once(make_trainer):
     generated = [entry["pods/rollouts_generated"] for entry in logged(trainer)]
     # 4 groups of 8, drawn once, then used for 2 slices x 2 passes (metrics carry over)
     assert generated == [32.0] * len(generated)
-    assert trainer.run_state.rollouts_trained == 16
+    assert trainer.pods.state.rollouts_trained == 16
 
 
 def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset):

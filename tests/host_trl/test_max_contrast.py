@@ -127,9 +127,12 @@ def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes
     # what is logged
     (metrics,) = logged(trainer)
     right_answers = [rollout for of_group in batch.right.values() for rollout in of_group]
-    without_kept_rows = batch.kept_per_group.count(0) / len(batch.kept_per_group)
+    # TRL's own meaning: the deviation that it divides by, of each group or of the whole batch
+    without_spread = batch.kept_per_group.count(0) / len(batch.kept_per_group)
+    if scale == "batch":
+        without_spread = 0.0
     assert metrics["reward"] == pytest.approx(len(right_answers) / rewards_P_N.size)
-    assert metrics["frac_reward_zero_std"] == pytest.approx(without_kept_rows)
+    assert metrics["frac_reward_zero_std"] == pytest.approx(without_spread)
     assert metrics["pods/zero_advantage_rows"] == 0
     assert metrics["pods/zero_variance_groups"] == 0
     assert metrics["pods/rollouts_generated"] == rewards_P_N.size
@@ -314,7 +317,6 @@ def test_fillers_are_skipped_only_where_they_have_no_gradient(fields):
 
 
 @pytest.mark.parametrize(("n", "skips"), [(8, True), (4, False)])
-def test_fillers_are_skipped_by_default_unless_all_rollouts_are_kept(n, skips):
+def test_fillers_are_skipped_by_default_unless_all_rollouts_are_kept(make_trainer, n, skips):
     """With n = m every value stays TRL's own, to the last bit."""
-    config = PODSConfig("unused", **CPU, num_rollouts=n, num_generations=4)
-    assert config.skip_zero_advantage == skips
+    assert make_trainer(n).pods.settings.skip_zero_advantage == skips

@@ -72,7 +72,7 @@ def test_checkpoints_that_no_run_recorded_move_too(make_trainer):
 
 def test_what_an_earlier_version_began_is_resumed(make_trainer):
     first = make_trainer(8, max_steps=2, **SAVING)
-    first.recorder.run_id = None
+    first.pods.recorder.run_id = None
     first.train()
     folder = Path(first.args.output_dir)
     environment = folder / "environment.json"

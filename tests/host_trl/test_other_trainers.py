@@ -109,8 +109,8 @@ def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
     assert trainer.optimizer_of_axolotl
     assert trainer.args.sample_packing
     assert trainer.args.learning_rate == FILE["learning_rate"]
-    assert trainer.effective.selection.rule == "max_variance"
-    assert trainer.effective.selection.baseline == "kept"
+    assert trainer.pods.settings.selection.rule == "max_variance"
+    assert trainer.pods.settings.selection.baseline == "kept"
 
     kept = RunFolder(tmp_path).rollouts(1)["kept"].to_pylist()
     assert len(kept) == 32  # of one prompt, and eight of them kept

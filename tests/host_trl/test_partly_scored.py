@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from podsrl.rewards import Rewards
-from podsrl.trl.generation import Rollouts, Selected
+from podsrl.selection import Selected, Selection
 from support.trl_runs import equal, logged, table_of, weights
 
 
@@ -27,18 +26,10 @@ def first_kept(parts_P_N_F: Any, trained: Any, selected: Any) -> Selected:
         by_function_P_N_F=parts_P_N_F,
         reward_weights_F=np.array(trained),
         selection_weights_F=np.array(selected),
-        cut_off_P_N=np.zeros((1, 4), dtype=bool),
+        masked_P_N=np.zeros((1, 4), dtype=bool),
     )
-    rollouts = Rollouts(
-        step=0,
-        index=0,
-        columns={},
-        share=range(4),
-        by_function_P_N_F=torch.from_numpy(parts_P_N_F),
-        rewards=rewards,
-        tokens_P_N=np.ones((1, 4)),
-    )
-    return Selected(rollouts, np.array([[True, False, False, False]]), baseline="group")
+    selection = Selection(4, 1, "max_reward", "group")
+    return Selected(selection, rewards, np.array([[True, False, False, False]]))
 
 
 def kept_of(trainer: Any) -> list[int]:
@@ -69,7 +60,7 @@ def test_a_rollout_that_one_function_could_not_score_is_kept_last_and_told_once(
 def test_what_was_not_graded_is_no_0_in_the_mean_of_the_group(parts, weights, why):
     parts_P_N_F = np.array([parts], dtype=float)  # None is NaN
     selected = first_kept(parts_P_N_F, trained=weights, selected=weights)
-    scores_P_N = selected.rollouts.rewards.scores_P_N
+    scores_P_N = selected.rewards.scores_P_N
     assert np.isnan(scores_P_N).tolist() == [[False, False, True, True]]
     assert selected.advantages_P_N[0, 0] == 0, why
 
@@ -79,11 +70,11 @@ def test_advantages_compare_by_the_weights_of_training_whatever_selects():
     parts_P_N_F = np.array([[[1.0, nan], [0.0, 5.0], [0.0, 5.0], [0.0, 5.0]]])  # judged late
     first, both = (1.0, 0.0), (1.0, 1.0)
     selected = first_kept(parts_P_N_F, trained=both, selected=first)
-    assert selected.rollouts.rewards.scores_P_N.tolist() == [[1.0, 0.0, 0.0, 0.0]]
+    assert selected.rewards.scores_P_N.tolist() == [[1.0, 0.0, 0.0, 0.0]]
     assert selected.advantages_P_N[0, 0] == 0  # and not pushed down as 1 of 5
 
     selected = first_kept(parts_P_N_F, trained=first, selected=both)
-    scores_P_N = selected.rollouts.rewards.scores_P_N
+    scores_P_N = selected.rewards.scores_P_N
     assert np.isnan(scores_P_N).tolist() == [[True, False, False, False]]
     assert selected.advantages_P_N[0, 0] > 1  # what trains is known of all
 

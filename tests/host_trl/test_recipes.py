@@ -44,8 +44,8 @@ def test_the_recipe_for_one_gpu_trains_what_its_text_says(tiny_model, tmp_path):
         r"selected (\d+) of (\d+) in (\d+) groups; the update sees (\d+) rows", recipe["__doc__"]
     )
     assert rows == m * prompts
-    assert trainer.run_state.rollouts_generated == n * prompts
-    assert trainer.run_state.rollouts_trained == rows
+    assert trainer.pods.state.rollouts_generated == n * prompts
+    assert trainer.pods.state.rollouts_trained == rows
 
     kept = RunFolder(tmp_path).rollouts(1)["kept"].to_pylist()
     assert len(kept) == n * prompts

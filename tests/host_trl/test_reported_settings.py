@@ -27,7 +27,7 @@ from peft import LoraConfig
 
 from podsrl.errors import InvalidInputError, RewardError
 from podsrl.trl import PODSConfig
-from podsrl.trl.reward_functions import checked
+from podsrl.trl.checks import checked
 from support.agent_scenarios import Counter as CountingEnvironment
 from support.agent_scenarios import Echo, look, reply_to_counter, row_of
 from support.agents import agent_trainer, call, questions, square, vision_model
@@ -77,7 +77,7 @@ ONE_FOR_ALL: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("value", "says"), ONE_FOR_ALL.values(), ids=ONE_FOR_ALL.keys())
 def test_one_number_for_the_whole_batch_is_an_error_with_name_and_counts(value, says):
-    function = checked(lambda completions: value, "accuracy", lambda: 3)
+    function = checked(lambda completions: value, "accuracy", lambda: 3, lambda: 8)
     with pytest.raises(RewardError) as caught:
         function(completions=["a", "b", "c", "d"])
     message = str(caught.value)
@@ -185,7 +185,7 @@ def test_each_prompt_comes_once_an_epoch_and_a_second_iteration_has_the_same_row
         first = seen[8 * generation :][:4]
         second = seen[8 * generation + 4 :][:4]
         assert first == second
-    run = trainer.recorder.run
+    run = trainer.pods.recorder.run
     tables = [run.rollouts(step).to_pandas() for step in run.rollout_steps()]
     asked = Counter(prompt for table in tables for prompt in table["prompt"])
     assert set(asked.values()) == {6}

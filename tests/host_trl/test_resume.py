@@ -22,8 +22,8 @@ from support.trl_runs import equal, straight_and_resumed, weights
 def test_resuming_between_two_generations_continues_exactly(make_trainer, fields):
     straight, second = straight_and_resumed(make_trainer, 8, **fields)
     assert equal(weights(straight), weights(second))
-    assert second.run_state.rollouts_generated == straight.run_state.rollouts_generated
-    assert second.clock.training_seconds > 0
+    assert second.pods.state.rollouts_generated == straight.pods.state.rollouts_generated
+    assert second.pods.clock.training_seconds > 0
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_with_other_micro_batches_a_resumed_run_generates_before_each_step(make_
     again = make_trainer(8, max_steps=3, **halves)
     stopped = Path(first.args.output_dir) / "checkpoint-1"
     again.train(resume_from_checkpoint=str(stopped))
-    assert again.run_state.rollouts_generated == first.run_state.rollouts_generated
+    assert again.pods.state.rollouts_generated == first.pods.state.rollouts_generated
     assert again._step % again.args.steps_per_generation == 0
 
 
@@ -72,7 +72,7 @@ def test_a_checkpoint_of_another_buffer_generates_first(make_trainer):
     again = make_trainer(8, max_steps=2, num_iterations=2, steps_per_generation=2)
     again.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
     assert again.state.global_step == 2
-    assert again.run_state.rollouts_generated > first.run_state.rollouts_generated
+    assert again.pods.state.rollouts_generated > first.pods.state.rollouts_generated
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_rows_of_before_are_trained_on_only_where_they_fit_the_settings_of_now(
     for part in says:
         assert part in anew[0]
 
-    has_generated = again.run_state.rollouts_generated > first.run_state.rollouts_generated
+    has_generated = again.pods.state.rollouts_generated > first.pods.state.rollouts_generated
     assert has_generated == bool(says)
     # Whatever is learned otherwise now, the settings of step 1 are kept.
     assert (folder / "config-until-1.yaml").is_file()
@@ -197,6 +197,6 @@ def test_a_renamed_checkpoint_keeps_the_rollouts_before_it(make_trainer):
 def test_a_second_train_generates_anew_where_the_first_ended_within_a_generation(make_trainer):
     trainer = make_trainer(8, max_steps=1, steps_per_generation=2, gradient_accumulation_steps=1)
     trainer.train()
-    once = trainer.run_state.rollouts_generated
+    once = trainer.pods.state.rollouts_generated
     trainer.train()
-    assert trainer.run_state.rollouts_generated == once > 0
+    assert trainer.pods.state.rollouts_generated == once > 0

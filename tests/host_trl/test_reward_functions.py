@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 
 from podsrl.errors import RewardError
 from podsrl.rollout_log.turns import text_of
-from podsrl.trl.reward_functions import checked
+from podsrl.trl.checks import checked
 from support.trl_runs import equal, logged, table_of, weights
 
 
@@ -224,7 +224,7 @@ def test_an_asynchronous_object_may_come_with_arguments():
 
     named = partial(Grader(), bonus=0.5)
     named.note = "a partial of one that has attributes is not flattened"
-    function = checked(partial(named), "f", lambda: 1)
+    function = checked(partial(named), "f", lambda: 1, lambda: 8)
     assert asyncio.run(function(completions=["a", "b"])) == [0.5, 0.5]
 
 
@@ -250,11 +250,13 @@ def test_what_a_reward_function_does_to_its_prompts_and_rows_no_other_rollout_se
 def test_a_long_completion_is_shortened_and_every_kind_of_number_is_a_reward():
     numbers = [True, 2, 0.5, np.float32(0.25), np.int64(3), torch.tensor(1.5), None, math.nan]
     given = [[{"role": "assistant", "content": "x" * 5000}]] * len(numbers)
-    rewards = checked(lambda completions, **kw: iter(numbers), "f", lambda: 3)(completions=given)
+    function = checked(lambda completions, **kw: iter(numbers), "f", lambda: 3, lambda: 8)
+    rewards = function(completions=given)
     assert rewards[:6] == [1.0, 2.0, 0.5, 0.25, 3.0, 1.5]
     assert all(map(math.isnan, rewards[6:]))
-    assert checked(lambda completions: np.ones(8), "f", lambda: 3)(completions=given) == [1.0] * 8
+    ones = checked(lambda completions: np.ones(8), "f", lambda: 3, lambda: 8)
+    assert ones(completions=given) == [1.0] * 8
     with pytest.raises(RewardError) as caught:
-        checked(lambda completions: [b"1"] * 8, "f", lambda: 3)(completions=given)
+        checked(lambda completions: [b"1"] * 8, "f", lambda: 3, lambda: 8)(completions=given)
     assert "at step 3" in str(caught.value)
     assert len(str(caught.value)) < 500

@@ -27,7 +27,7 @@ def rewards_of(parts_P_N_F: Any, weights_F: Sequence[float] = (1.0, 1.0)) -> Rew
         by_function_P_N_F=parts,
         reward_weights_F=np.ones(parts.shape[-1]),
         selection_weights_F=np.array(weights_F),
-        cut_off_P_N=np.zeros(parts.shape[:2], dtype=bool),
+        masked_P_N=np.zeros(parts.shape[:2], dtype=bool),
     )
 
 
@@ -117,6 +117,12 @@ def test_how_closely_the_update_follows_each_part_is_logged(make_trainer):
     assert metrics["pods/correlation/outcome"] > metrics["pods/correlation/form"]
 
 
+def normalised_sums(parts_P_N_F: Any) -> Any:
+    mean_P_1_F = parts_P_N_F.mean(axis=1, keepdims=True)
+    deviation_P_1_F = parts_P_N_F.std(axis=1, ddof=1, keepdims=True)
+    return (parts_P_N_F - mean_P_1_F) / (deviation_P_1_F + 1e-4) @ [1.0, 0.5]
+
+
 def test_each_part_normalised_by_itself_works_with_fewer_kept_than_generated(make_trainer):
     trainer = make_trainer(
         12,
@@ -127,20 +133,14 @@ def test_each_part_normalised_by_itself_works_with_fewer_kept_than_generated(mak
     )
     trainer.train()
 
+    # what is selected by: each part over its own deviation in all rollouts of a prompt
     table = table_of(trainer)
-    rewards_P_N = table["reward"].to_numpy().reshape(2, 12)
-    indices_P_M = podsrl.downsample(rewards_P_N, 4, seed=[7, 0, 0])
+    parts_P_N_F = table[["rewards/outcome", "rewards/form"]].to_numpy().reshape(2, 12, 2)
+    indices_P_M = podsrl.downsample(normalised_sums(parts_P_N_F), 4, seed=[7, 0, 0])
     assert kept_indices(table) == indices_P_M.tolist()
 
-    # each part over its own deviation in the kept rows of a prompt, their weighted sum over that of
-    # all kept rows
-    parts_P_N_F = table[["rewards/outcome", "rewards/form"]].to_numpy().reshape(2, 12, 2)
-    kept_P_M_F = np.take_along_axis(parts_P_N_F, indices_P_M[..., None], axis=1)
-    mean = kept_P_M_F.mean(axis=1, keepdims=True)
-    deviation = kept_P_M_F.std(axis=1, ddof=1, keepdims=True)
-    normalised_P_M_F = (kept_P_M_F - mean) / (deviation + 1e-4)
-
-    sums_P_M = normalised_P_M_F @ [1.0, 0.5]
+    # what is trained with: the same over the kept rows, and over the deviation of all of them
+    sums_P_M = normalised_sums(np.take_along_axis(parts_P_N_F, indices_P_M[..., None], axis=1))
     expected = (sums_P_M - sums_P_M.mean()) / (sums_P_M.std(ddof=1) + 1e-4)
     np.testing.assert_allclose(table["advantage"].dropna(), expected.flatten(), atol=1e-4)
 

@@ -37,7 +37,7 @@ def test_the_trainer_alone_writes_all_files_of_a_run(make_trainer, n, arm):
     finished = run.finished()
     assert finished is not None
     assert (finished["arm"], finished["seed"], finished["steps"]) == (arm, 7, 2)
-    assert finished["training_seconds"] == trainer.clock.training_seconds > 0
+    assert finished["training_seconds"] == trainer.pods.clock.training_seconds > 0
 
 
 def test_the_datasets_answer_stands_beside_each_rollout(make_trainer, dataset):

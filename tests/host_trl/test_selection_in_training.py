@@ -297,7 +297,7 @@ def test_the_rollout_log_is_bounded(make_trainer):
     """16 rows a step, at most 40: after step 3 every second step goes, after step 5 again."""
     trainer = make_trainer(8, rollout_log_max_rows=40, max_steps=6)
     trainer.train()
-    assert trainer.recorder.run.rollout_steps() == [1, 5]
+    assert trainer.pods.recorder.run.rollout_steps() == [1, 5]
 
 
 # ---- rules ---------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
         8, max_steps=1, mask_truncated_completions=True, max_completion_length=22, temperature=1.5
     )
     generate_and_score = trainer._generate_and_score_completions
-    select = trainer._select
+    select = trainer.pods._select
     masked_rows = []  # of the update
     cut_off = []  # of all rollouts
 
@@ -385,14 +385,14 @@ def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
         return select(rollouts)
 
     trainer._generate_and_score_completions = count_masked_rows
-    trainer._select = find_cut_off
+    trainer.pods._select = find_cut_off
     trainer.train()
 
     table = table_of(trainer, 1)
     kept_P_N = table["kept"].to_numpy().reshape(2, 8)
-    cut_off_P_N = np.array(cut_off).reshape(2, 8)
-    finished_P = (~cut_off_P_N).sum(axis=1)
-    kept_and_cut_off_P = (cut_off_P_N & kept_P_N).sum(axis=1)
+    masked_P_N = np.array(cut_off).reshape(2, 8)
+    finished_P = (~masked_P_N).sum(axis=1)
+    kept_and_cut_off_P = (masked_P_N & kept_P_N).sum(axis=1)
     assert 0 < finished_P.sum() < 16  # or nothing is tested
     assert kept_and_cut_off_P.tolist() == (4 - finished_P).clip(min=0).tolist()
     assert masked_rows == [kept_and_cut_off_P.sum()]

@@ -10,7 +10,7 @@ import pytest
 from transformers import TrainerCallback
 
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl.completions_table import as_markdown
+from podsrl.trl.reporting import as_markdown
 
 
 def test_the_models_card_names_pods_and_no_folder(make_trainer):

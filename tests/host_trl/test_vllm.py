@@ -12,7 +12,7 @@ pytest.importorskip("requests")  # TRL's client of a vLLM server
 import trl
 from packaging.version import Version
 
-from podsrl.trl.swapped import MAX_NUM_BATCHED_TOKENS
+from podsrl.trl.seam import MAX_NUM_BATCHED_TOKENS
 from support.torchrun import torchrun
 from support.trl_runs import trained_rows
 

@@ -1,55 +1,119 @@
-"""Checkpoints that a run goes on from exactly: what they hold beyond TRL's, and whether whole."""
+"""Checkpoints that a run goes on from exactly: what they hold beyond TRL's, and whether whole.
 
+A resumed run may have other settings than before. What changes nothing that is learned is let pass;
+of the rest it is said what is otherwise, and rollouts that no longer fit are generated anew.
+"""
+
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from transformers import TrainerState
-from trl import GRPOTrainer
 
 from podsrl.errors import InvalidInputError, listed
 from podsrl.rollout_log.files import plain
-from podsrl.trl.config import PODSConfig
 from podsrl.trl.messages import logger
-from podsrl.trl.provenance import changes, concerning_rollouts
-from podsrl.trl.recorder import RunRecorder
-from podsrl.trl.run_state import RunState
+
+if TYPE_CHECKING:
+    from podsrl.trl.down_sampling import DownSampling
+
+#: Beginnings of the settings that say where a run writes, what it shows or where it runs, and
+#: change nothing that is learned.
+_WITHOUT_EFFECT = (
+    "arm",
+    "ddp_",
+    "dataloader_",
+    "disable_tqdm",
+    "do_",
+    "eval_",
+    "evaluation",
+    "greater_is_better",
+    "hub_",
+    "include_",
+    "load_best_model_at_end",
+    "local_rank",
+    "log_",
+    "logging_",
+    "metric_for_best_model",
+    "num_completions_to_print",
+    "num_generations_eval",
+    "output_dir",
+    "per_device_eval_batch_size",
+    "prediction_loss_only",
+    "project",
+    "push_to_hub",
+    "report_to",
+    "restore_callback_states_from_checkpoint",
+    "resume",
+    "rollout_log",
+    "run_name",
+    "save_",
+    "skip_memory_metrics",
+    "torch_empty_cache_steps",
+    "trackio_",
+    "use_cpu",
+    "vllm_gpu_memory_utilization",
+    "vllm_server_",
+)
+#: The length of a run, which matters where the learning rate follows it.
+_LENGTH = ("max_steps", "max_training_seconds", "num_train_epochs")
+#: Beginnings of the settings that are about the optimiser's step, and not about rollouts.
+_OF_THE_OPTIMISER = (
+    *_LENGTH,
+    "adam_",
+    "epsilon",
+    "learning_rate",
+    "lr_scheduler_",
+    "max_grad_norm",
+    "optim",
+    "warmup_",
+    "weight_decay",
+)
 
 
-class ResumableTrainer(GRPOTrainer):
-    """What `PODSTrainer` adds to TRL's checkpoints: its own state, and where the sampler was.
+class Checkpoints:
+    """What podsrl adds to TRL's checkpoints: its own state, and where the sampler was.
 
     Rollouts that are still to be trained on, which TRL forgets between two generations, go along.
+
+    Args:
+        pods: Whose state is saved and restored.
+
+    Attributes:
+        sampler: TRL's, which draws the order of the prompts; None where the dataset is a stream.
     """
 
-    args: PODSConfig
-    recorder: RunRecorder
-    run_state: RunState
-    _sampler: Any = None  # TRL's, unless the dataset is iterable
+    def __init__(self, pods: "DownSampling") -> None:
+        self._pods = pods
+        self.sampler: Any = None
 
     def state_dict(self) -> dict[str, Any]:
         """What this process needs, beyond TRL's checkpoint, to go on exactly."""
-        passes_per_generation = (self.args.steps_per_generation or 1) * self.num_iterations
-        is_used_up = self._step % passes_per_generation == 0
+        pods = self._pods
+        trainer = pods.trainer
+        passes_per_generation = (trainer.args.steps_per_generation or 1) * trainer.num_iterations
+        is_used_up = pods.host.micro_step % passes_per_generation == 0
         return {
-            "world": self.accelerator.num_processes,
-            "run": self.recorder.run_id,
-            "micro_step": self._step,
-            "buffered_inputs": None if is_used_up else self._buffered_inputs,
-            "settings": plain(self.recorder.config),
-            **self.run_state.state_dict(),
+            "world": trainer.accelerator.num_processes,
+            "run": pods.recorder.run_id,
+            "micro_step": pods.host.micro_step,
+            "buffered_inputs": None if is_used_up else pods.host.buffered_batches,
+            "settings": plain(pods.recorder.config),
+            **pods.state.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what `state_dict` gave; from another number of processes not exactly."""
-        self.recorder.run_id = state["run"]
-        self.run_state.load_state_dict(state)
+        pods = self._pods
+        pods.recorder.run_id = state["run"]
+        pods.state.load_state_dict(state)
 
-        world = self.accelerator.num_processes
+        world = pods.trainer.accelerator.num_processes
         if state["world"] != world:
-            self.run_state.batch_is_scored = False
+            pods.state.batch_is_scored = False
             logger.warning(
                 f"the checkpoint was saved by {state['world']} processes and is resumed on {world}:"
                 " weights and optimiser are the same, other rollouts are drawn"
@@ -58,15 +122,13 @@ class ResumableTrainer(GRPOTrainer):
 
         # The rows that were left go on where they fit the settings of now; else it generates first.
         buffered = state["buffered_inputs"]
-        changed = changes(state["settings"], plain(self.recorder.config))
+        changed = changes(state["settings"], plain(pods.recorder.config))
         unfit = concerning_rollouts(changed)
         if buffered and not unfit:
-            self._step = state["micro_step"]
-            self._buffered_inputs = buffered
+            pods.host.go_on_from(state["micro_step"], buffered)
             return
 
-        self._step = 0
-        self._buffered_inputs = None
+        pods.host.go_on_from(0, None)
         if buffered:
             logger.warning(
                 "rollouts that were still to be trained on are generated anew, with the settings of"
@@ -74,43 +136,37 @@ class ResumableTrainer(GRPOTrainer):
                 listed([str(change) for change in unfit]),
             )
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Our state first: trainer_state.json, which transformers writes last, says it is whole."""
-        folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+    def save(self, output_dir: str) -> None:
+        """Write our state first: trainer_state.json, which transformers writes last, says whole."""
+        trainer = self._pods.trainer
+        folder = Path(output_dir) / f"checkpoint-{trainer.state.global_step}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "trainer_state.json").unlink(missing_ok=True)  # of a run that went back since
 
-        self.recorder.flush()  # what a resumed run does not generate again must be on disk
-        torch.save(self.state_dict(), state_file(folder, self.accelerator.process_index))
-        self.accelerator.wait_for_everyone()
-        super()._save_checkpoint(model, trial)
+        self._pods.recorder.flush()  # what a resumed run does not generate again must be on disk
+        torch.save(self.state_dict(), state_file(folder, trainer.accelerator.process_index))
+        trainer.accelerator.wait_for_everyone()
 
-    def _load_optimizer_and_scheduler(self, folder: str | None) -> None:
-        """TRL's; then podsrl's own state, and the sampler to where it was."""
-        super()._load_optimizer_and_scheduler(folder)
-        if folder is None:
-            return
+    def load(self, folder: str) -> None:
+        """Restore podsrl's own state, and the sampler to where it was."""
+        trainer = self._pods.trainer
+        self._pods.recorder.run_id = None
 
-        self.recorder.run_id = None
         # The state of this process; of the first one, where it was saved by fewer of them.
-        processes = (self.accelerator.process_index, 0)
+        processes = (trainer.accelerator.process_index, 0)
         files = [state_file(Path(folder), process) for process in processes]
         saved = next((file for file in files if file.is_file()), None)
         if saved is not None:  # else plain TRL saved it
-            device = self.accelerator.device
+            device = trainer.accelerator.device
             where = "cpu" if device.type == "cpu" else device  # torch.load knows no "cpu:0"
             self.load_state_dict(_load(saved, where))
 
-        if self._sampler is not None:
+        if self.sampler is not None:
             # TRL's sampler is seeded anew, and draws the order of an epoch when it begins one. So
             # an order is drawn for each epoch that is over. At the end of an epoch `state.epoch`,
             # a sum of fractions, may be a little below the whole number.
-            for _ in range(int(self.state.epoch + 1e-6)):
-                next(iter(self._sampler))
-
-    def _get_train_sampler(self, dataset: Any = None) -> Any:
-        self._sampler = super()._get_train_sampler(dataset)
-        return self._sampler
+            for _ in range(int(trainer.state.epoch + 1e-6)):
+                next(iter(self.sampler))
 
 
 def last_complete(output_dir: str | Path) -> Path | None:
@@ -142,3 +198,52 @@ def _load(file: Path, device: Any) -> dict[str, Any]:
 def state_file(folder: Path, process: int) -> Path:
     """Where a process's state is."""
     return folder / f"pods_state_{process}.pt"
+
+
+# ---- settings of before and of now
+
+
+class Change(NamedTuple):
+    """A setting that changes what is learned, before and now."""
+
+    name: str
+    before: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before!r} -> {self.now!r}"
+
+    @property
+    def concerns_rollouts(self) -> bool:
+        """Whether rollouts that were generated before may not be what is trained on now."""
+        return not self.name.startswith(_OF_THE_OPTIMISER)
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
+    """The settings with another value now, of those that change what is learned.
+
+    Args:
+        before, now: All settings as plain values. A name that one of them lacks is of another
+            version, and is left out.
+
+    >>> before, now = {"beta": 0.0, "run_name": "a"}, {"beta": 0.1, "run_name": "b"}
+    >>> [str(change) for change in changes(before, now)]
+    ['beta 0.0 -> 0.1']
+    """
+    found = [
+        Change(name, before[name], now[name])
+        for name in before
+        if name in now and before[name] != now[name] and not name.startswith(_WITHOUT_EFFECT)
+    ]
+    if _is_constant(before) and _is_constant(now):
+        found = [change for change in found if change.name not in _LENGTH]
+    return found
+
+
+def concerning_rollouts(found: Sequence[Change]) -> list[Change]:
+    """Those of the changes with which rollouts of before can't be trained on."""
+    return [change for change in found if change.concerns_rollouts]
+
+
+def _is_constant(settings: Mapping[str, Any]) -> bool:
+    return str(settings.get("lr_scheduler_type", "")).startswith("constant")

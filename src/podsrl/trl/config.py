@@ -9,11 +9,11 @@ from typing import Any
 from trl import GRPOConfig
 
 from podsrl.errors import InvalidInputError, fields_named
-from podsrl.methods import METHODS, complete_settings, resolve_method
+from podsrl.methods import METHODS, complete_selection, resolve_method
 from podsrl.rewards import are_weights
 from podsrl.rules import register_rule
 from podsrl.selection import Selection
-from podsrl.trl.swapped import swapped
+from podsrl.trl.seam import swapped
 
 
 def described(default: Any, meaning: str) -> Any:
@@ -95,7 +95,8 @@ class PODSConfig(GRPOConfig):
     skip_zero_advantage: bool | None = described(
         None,
         "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner. It"
-        " needs beta=0, no entropy option, no loss_type bnpo. Default: on, where so and n > m.",
+        " needs beta=0, no entropy option, no loss_type bnpo. Default: on, where so and n > m, and"
+        " where no subclass has a loss of its own.",
     )
     rollout_log: bool = described(
         True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
@@ -108,12 +109,11 @@ class PODSConfig(GRPOConfig):
 
     def __post_init__(self) -> None:
         self._register_callable_rule()
-        self._complete_by_method()
-        selection = self.selection()
+        selection = self._complete_by_method()
         self._check_as_grpo()
         self._check_fields_of_ours()
-        self._complete_skip_zero_advantage()
-        self._check_advantages(selection.across_prompts)
+        self._check_skip_zero_advantage()
+        self._check_advantages(selection)
 
     @property
     def place_model_on_device(self) -> bool | None:
@@ -131,11 +131,12 @@ class PODSConfig(GRPOConfig):
     def selection(self) -> Selection:
         """How this config selects rollouts; TRL's reward functions are weighted by the trainer."""
         with fields_named(FIELD_NAMES):
-            return Selection(
-                num_rollouts=self.num_rollouts,  # type: ignore[arg-type]
-                num_kept=self.num_generations,  # type: ignore[arg-type]
-                rule=self.downsampling_rule,  # type: ignore[arg-type]
-                baseline=self.advantage_baseline,  # type: ignore[arg-type]
+            return complete_selection(
+                self.method,
+                num_rollouts=self.num_rollouts,
+                num_kept=self.num_generations,
+                rule=self.downsampling_rule,
+                baseline=self.advantage_baseline,
                 seed=self.seed,
             )
 
@@ -155,26 +156,21 @@ class PODSConfig(GRPOConfig):
         register_rule(name, rule)
         self.downsampling_rule = name
 
-    def _complete_by_method(self) -> None:
+    def _complete_by_method(self) -> Selection:
         """Fields that were not given become those of the method, as TRL completes its own.
 
         Where the rollouts alone are given, the rows of a prompt stay what they are without them.
         """
         method = resolve_method(self.method or "pods")
         if self.num_generations is None and self.num_rollouts is not None and not method.keeps_all:
-            self.num_generations = method.num_kept
-        with fields_named(FIELD_NAMES):
-            settings = complete_settings(
-                self.method,
-                num_rollouts=self.num_rollouts,
-                num_kept=self.num_generations,
-                rule=self.downsampling_rule,
-                baseline=self.advantage_baseline,
-            )
-        self.num_rollouts = settings.num_rollouts
-        self.num_generations = settings.num_kept
-        self.downsampling_rule = settings.rule  # type: ignore[assignment]
-        self.advantage_baseline = settings.baseline
+            self.num_generations = method.selection.num_kept
+
+        selection = self.selection()
+        self.num_rollouts = selection.num_rollouts
+        self.num_generations = selection.num_kept
+        self.downsampling_rule = selection.rule  # type: ignore[assignment]
+        self.advantage_baseline = selection.baseline
+        return selection
 
     def _check_as_grpo(self) -> None:
         """TRL's own checks and completions.
@@ -235,24 +231,19 @@ class PODSConfig(GRPOConfig):
                 f" all of them 0; got {weights!r}"
             )
 
-    def _complete_skip_zero_advantage(self) -> None:
-        """On by default where rollouts are dropped, or where the method says so."""
+    def _check_skip_zero_advantage(self) -> None:
         why_all_pass = why_all_rows_pass(self)
         if self.skip_zero_advantage and why_all_pass:
             raise InvalidInputError(
                 "skip_zero_advantage leaves out rows without gradient: it needs beta=0, no entropy"
                 f" option, no loss_type='bnpo'; got {why_all_pass}"
             )
-        if self.skip_zero_advantage is None:
-            method = resolve_method(self.method or "pods")
-            drops = self.num_rollouts != self.num_generations
-            self.skip_zero_advantage = not why_all_pass and method.spares_passes(drops)
 
-    def _check_advantages(self, across_prompts: bool) -> None:
+    def _check_advantages(self, selection: Selection) -> None:
         """Refuse what has no meaning for rows across prompts, or for a baseline over the group."""
         aggregation = self.multi_objective_aggregation
-        by_group = not self.selection().advantages_sum_to_zero
-        if (across_prompts or by_group) and aggregation != "sum_then_normalize":
+        by_group = not selection.advantages_sum_to_zero
+        if (selection.across_prompts or by_group) and aggregation != "sum_then_normalize":
             name = "advantage_baseline" if by_group else "downsampling_rule"
             raise InvalidInputError(
                 f"{name}={getattr(self, name)!r} needs multi_objective_aggregation="
@@ -265,7 +256,11 @@ class PODSConfig(GRPOConfig):
 
 
 def why_all_rows_pass(args: Any) -> str:
-    """The setting of TRL's that gives every row a gradient; "" if none does."""
+    """The setting of TRL's that gives every row a gradient; "" if none does.
+
+    Args:
+        args: A config, or a trainer: both have these names, and a trainer's are those that count.
+    """
     if args.beta:
         return f"beta={args.beta}, whose KL term has a gradient everywhere"
     if args.loss_type == "bnpo":

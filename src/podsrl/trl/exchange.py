@@ -24,9 +24,8 @@ import torch.distributed as dist
 from accelerate.utils import broadcast, gather, gather_object
 
 from podsrl.errors import UnsupportedError
-from podsrl.trl.columns import OF_EACH_TOKEN, Columns, in_words
-from podsrl.trl.images import dataset_images
 from podsrl.trl.messages import logger
+from podsrl.trl.rows import OF_EACH_TOKEN, Columns, dataset_images, in_words
 
 Pair = tuple[Any, Any]  # a dataset row and its prompt
 
@@ -39,7 +38,7 @@ def share_of(total: int, process: int, world: int) -> range:
 
 
 def n_of_each(pairs: Sequence[Pair], *, m: int, n: int, process: int, world: int) -> list[Pair]:
-    """Of TRL's m rows of each prompt on this process: what it generates of the n of each.
+    """The rollouts that this process generates: n of each prompt, from TRL's m rows of each.
 
     Every place of the share is of a prompt that has a row on this process, so nothing is asked of
     the others. TRL lays the P m rows out one after the other, B = P m / W to each of W processes.
@@ -145,8 +144,8 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Which kept rollouts each process trains on.
+class Moves:
+    """Which kept rollouts each process trains on, and which of them move to it.
 
     Args:
         by_process: The places of each process's rows, ascending.
@@ -162,7 +161,7 @@ class Rows:
         return [place for places in self.by_process for place in places]
 
 
-def rows_of(kept_P_N: np.ndarray, world: int) -> Rows:
+def moves_of(kept_P_N: np.ndarray, world: int) -> Moves:
     """Which process trains on which of the kept rollouts; a process gives away its last ones."""
     kept = np.flatnonzero(kept_P_N)
     by_process = []
@@ -178,7 +177,7 @@ def rows_of(kept_P_N: np.ndarray, world: int) -> Rows:
         moved.append(Moved(source, target, places))
     for _, target, places in moved:
         by_process[target].extend(places)
-    return Rows([sorted(places) for places in by_process], moved)
+    return Moves([sorted(places) for places in by_process], moved)
 
 
 # ---- the traffic
@@ -260,7 +259,7 @@ class Exchange:
                 " at each generation), where none moves"
             )
 
-    def to_their_rows(self, columns: Columns, rows: Rows, total: int) -> Columns:
+    def to_their_rows(self, columns: Columns, moves: Moves, total: int) -> Columns:
         """The columns of this process's rows, from those of the rollouts that it generated.
 
         Raises:
@@ -272,10 +271,10 @@ class Exchange:
             if values is not None:
                 value_of[name] = {place: values[index] for place, index in generated.items()}
 
-        if rows.moved:
-            self._move(value_of, rows.moved)
+        if moves.moved:
+            self._move(value_of, moves.moved)
 
-        places = rows.by_process[self.process]
+        places = moves.by_process[self.process]
         taken: Columns = dict.fromkeys(columns)
         for name, of_place in value_of.items():
             taken[name] = [of_place[place] for place in places]

@@ -1,24 +1,23 @@
 """A generation for the update, from what TRL asks for to what it trains on, in one direction.
 
-    Asked  ->  Rollouts (generated and scored)  ->  Selected  ->  TRL's batch
+    Asked  ->  Rollouts (generated and scored)  ->  KeptRows  ->  TRL's batch
 
 TRL's `_generate_and_score_completions` runs once, on its own rows, as many as ever. While it runs
-it comes back to the trainer three times: to generate, for log-probs, and for rewards. Each time the
-trainer looks into its `Generation`, which says how far it is.
+it comes back three times: to generate, for log-probs, and for rewards. Each time `DownSampling`
+looks into its `Generation`, which says how far it is.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from trl.trainer.utils import nanstd
 
-from podsrl.advantages import group_advantages
 from podsrl.rewards import Rewards
-from podsrl.trl.columns import Columns
-from podsrl.trl.exchange import Rows, rows_of
+from podsrl.selection import Selected
+from podsrl.trl.exchange import Moves, moves_of
+from podsrl.trl.rows import Columns
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,7 +26,7 @@ class Asked:
 
     Args:
         rows: The dataset rows of this process; with environments n of each prompt, else m. It is
-            the list that TRL's method iterates over, and `keep_environments` shortens it.
+            the list that TRL's method iterates over, and that becomes the list of the kept rows.
         num_prompts: The prompts of all processes.
         began: The reading of the clock when TRL's method began.
     """
@@ -66,33 +65,34 @@ class Rollouts:
 
 
 @dataclass(frozen=True, repr=False)
-class Selected:
-    """The rollouts of a generation that the update sees.
+class KeptRows:
+    """The rollouts of a generation that the update sees, and which process trains on which.
 
     Args:
         rollouts: All that were generated.
-        kept_P_N: True for those that are kept.
-        baseline: The rewards that advantages are relative to.
-        scale_rewards: TRL's: "group", "batch" or "none".
+        selected: What is kept of them, and what follows from it.
         process, world: The number of this process, and how many there are.
     """
 
     rollouts: Rollouts
-    kept_P_N: np.ndarray
-    baseline: Literal["kept", "group"]
-    scale_rewards: str = "group"
+    selected: Selected
     process: int = 0
     world: int = 1
 
+    @property
+    def kept_P_N(self) -> np.ndarray:
+        """True for the rollouts that are kept."""
+        return self.selected.kept_P_N
+
     @cached_property
-    def rows(self) -> Rows:
-        """Which process trains on which of them."""
-        return rows_of(self.kept_P_N, self.world)
+    def moves(self) -> Moves:
+        """Which process trains on which of them, and which of them move for that."""
+        return moves_of(self.kept_P_N, self.world)
 
     @property
     def own_places(self) -> list[int]:
         """The places of this process's rows."""
-        return self.rows.by_process[self.process]
+        return self.moves.by_process[self.process]
 
     @property
     def has_images(self) -> bool:
@@ -105,32 +105,13 @@ class Selected:
         if self.rollouts.has_image_P_N is None:
             return False
         has_image = self.rollouts.has_image_P_N.ravel()
-        has_any = {bool(has_image[places].any()) for places in self.rows.by_process}
+        has_any = {bool(has_image[places].any()) for places in self.moves.by_process}
         return len(has_any) == 2
-
-    @cached_property
-    def advantages_P_N(self) -> np.ndarray:
-        """The advantages of the kept rollouts, for groups of any size, where TRL's are not used."""
-        # With n = m the result must be TRL's, which counts a missing part of a reward as 0.
-        rewards = self.rollouts.rewards
-        compared_P_N = rewards.total_P_N if self.kept_P_N.all() else rewards.compared_P_N
-        compared_P_N = compared_P_N.astype(np.float64)
-
-        advantages_P_N: np.ndarray = group_advantages(
-            compared_P_N,
-            self.kept_P_N,
-            baseline=self.baseline,
-            scale=self.scale_rewards == "group",
-        )
-        if self.scale_rewards == "batch":
-            deviation = nanstd(torch.from_numpy(compared_P_N[self.kept_P_N])).nan_to_num(0.0)
-            advantages_P_N = advantages_P_N / (deviation.item() + 1e-4)  # TRL's
-        return advantages_P_N
 
     @property
     def own_advantages(self) -> torch.Tensor:
         """The advantages of the rows of this process, as TRL's batch holds them."""
-        own = self.advantages_P_N.ravel()[self.own_places]
+        own = self.selected.advantages_P_N.ravel()[self.own_places]
         like_trls_rewards = self.rollouts.by_function_P_N_F  # in their precision, on their device
         return torch.from_numpy(own).to(like_trls_rewards)
 
@@ -145,15 +126,27 @@ class Selected:
         return by_function_P_N_F[torch.from_numpy(self.kept_P_N).to(by_function_P_N_F.device)]
 
     @cached_property
-    def rows_of_trl(self) -> list[int]:
-        """Of each row, in the order in which TRL gathers them, which of the kept ones it is."""
+    def kept_of_rows(self) -> list[int]:
+        """The index of the kept rollout behind each row, in TRL's gathered order."""
         number = {place: k for k, place in enumerate(np.flatnonzero(self.kept_P_N).tolist())}
-        return [number[place] for place in self.rows.places]
+        return [number[place] for place in self.moves.places]
 
 
 @dataclass(repr=False)
 class Generation:
-    """How far a generation is: what TRL asked for, and once it is chosen what is kept."""
+    """How far a generation is.
+
+    Args:
+        asked: What TRL asked for.
+        kept: What is kept, once it is chosen.
+        answered: Whether TRL has got the rewards of the kept rows.
+        advantages: The advantages that were put into TRL's batch; None before that.
+        left_out: Whether each row of this process was left out of the pass for old log-probs; None:
+            none was.
+    """
 
     asked: Asked
-    selected: Selected | None = None
+    kept: KeptRows | None = None
+    answered: bool = False
+    advantages: torch.Tensor | None = None
+    left_out: torch.Tensor | None = None

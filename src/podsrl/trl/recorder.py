@@ -1,6 +1,6 @@
 """The one writer of a training run's folder, for `PODSTrainer` by itself and for `pods train`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,15 +11,16 @@ from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
 from podsrl.errors import InvalidInputError, listed
+from podsrl.methods import method_of
 from podsrl.rollout_log.files import plain
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
 from podsrl.rollout_log.writer import LoggedSteps, RolloutColumns, RolloutLog
+from podsrl.trl.checkpoint import changes
 from podsrl.trl.config import PODSConfig
-from podsrl.trl.effective import EffectiveSettings
-from podsrl.trl.generation import Selected
+from podsrl.trl.generation import KeptRows
 from podsrl.trl.messages import logger
-from podsrl.trl.provenance import changes
+from podsrl.trl.settings import Settings
 
 PAPER = {
     "title": "Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement Learning",
@@ -41,16 +42,15 @@ class RunRecorder(TrainerCallback):
     earlier one recorded and saved is moved to `previous-1`.
     """
 
-    def __init__(self, args: PODSConfig, model: str, effective: EffectiveSettings) -> None:
+    def __init__(self, args: PODSConfig, model: str, settings: Settings) -> None:
         self.args = args
-        self.effective = effective
         self.run = RunFolder(Path(str(args.output_dir)))
         self.config: Mapping[str, Any] = {  # `pods train` puts all its settings here
             "task": None,
-            "arm": "grpo" if effective.keeps_all else "pods",
+            "arm": method_of(settings.selection),
             "model_name_or_path": model,
             **args.settings(),
-            **effective.as_fields(),
+            **settings.as_fields(),
         }
         self.run_id: str | None = None  # of the run, or of the checkpoint it is resumed from
         self._rollouts: RolloutLog | None = None
@@ -120,14 +120,12 @@ class RunRecorder(TrainerCallback):
         if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
             self.run.append_metrics({"step": state.global_step, **logs})
 
-    def record(self, selected: Selected, advantages_P_N: np.ndarray, tokenizer: Any) -> None:
+    def record(self, selected: KeptRows, advantages_P_N: np.ndarray, tokenizer: Any) -> None:
         """Have a generation's rollouts written, of those that this process generated."""
         if self._rollouts is None:
             return
         groups, n = selected.kept_P_N.shape
-        columns = rollout_columns(
-            selected, advantages_P_N, tokenizer, self.effective.reward_functions
-        )
+        columns = rollout_columns(selected, advantages_P_N, tokenizer)
         step = selected.rollouts.step + 1
         self._rollouts.write(step, columns, groups=groups, rollouts=groups * n)
 
@@ -156,7 +154,7 @@ class RunRecorder(TrainerCallback):
 
 
 def rollout_columns(
-    selected: Selected, advantages_P_N: np.ndarray, tokenizer: Any, names_F: Sequence[str]
+    selected: KeptRows, advantages_P_N: np.ndarray, tokenizer: Any
 ) -> Callable[[], RolloutColumns]:
     """Makes the columns of the rollout log, of the rollouts that this process generated.
 
@@ -164,6 +162,7 @@ def rollout_columns(
     tokenizer, which is in use while a thread writes. The texts are made when it is called.
     """
     rollouts = selected.rollouts
+    names_F = rollouts.rewards.names_F
     columns = rollouts.columns
     places = list(rollouts.share)
     n = selected.kept_P_N.shape[1]

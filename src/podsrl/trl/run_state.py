@@ -14,8 +14,8 @@ TOTALS = ("rollouts_generated", "rollouts_trained", "rows_passed", "tokens_gener
 class RunState:
     """Counters, flags and clock of a run of `PODSTrainer`, on this process.
 
-    `PODSTrainer._count` raises the counters at the end of a generation, except `rows_passed`, which
-    `PassSparing.compute_loss` does.
+    `DownSampling` raises the counters at the end of a generation, except `rows_passed`, which
+    `PassSparing.count` does.
 
     Args:
         rollouts_generated: The rollouts of all processes that were generated so far.
@@ -25,7 +25,7 @@ class RunState:
         generations_of_step: The generations for the optimiser step that is not yet done; 0 again at
             its end.
         batch_is_scored: Whether the rows in TRL's buffer rest on any rollout that was scored.
-        gradients_are_scored: Whether the gradients that are summed so far do; see `StepSafety`.
+        gradients_are_scored: Whether the gradients that are summed so far do; see `StepGuard`.
         clock: The seconds of training, by phase.
     """
 

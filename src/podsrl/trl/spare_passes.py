@@ -2,10 +2,10 @@
 
 | where | what is spared | not |
 |---|---|---|
-| `_get_per_token_logps_and_entropies`, before the update | the pass for old log-probs | with \
-vLLM, with images, where TRL computes the advantages |
+| `log_probs`, before the update | the pass for old log-probs | with vLLM, with images, where TRL \
+or a subclass computes the advantages |
 | `without_zero_advantage_rows`, at the end of a generation | rows of the batch | with images |
-| `compute_loss`, in the update | whole micro-batches | the last one of a step, with DeepSpeed or \
+| `may_leave_out`, in the update | whole micro-batches | the last one of a step, with DeepSpeed or \
 FSDP |
 
 A *pass* is forward and backward over a row. A zero-advantage row has no gradient, and a row whose
@@ -13,33 +13,37 @@ answer was cut off and masked has none either. Every process must make as many p
 one a micro-batch, so some of these rows may stay.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.utils import gather
-from trl import GRPOTrainer
 
-from podsrl.trl.effective import EffectiveSettings
+from podsrl.errors import UnsupportedError
 from podsrl.trl.generation import Generation
-from podsrl.trl.run_state import RunState
+from podsrl.trl.seam import overriding_class
+
+if TYPE_CHECKING:
+    from podsrl.trl.down_sampling import DownSampling
 
 #: TRL's losses that are divided by the tokens of the whole batch, which does not change with the
 #: rows that are left out. The others are means over rows.
 _PER_TOKEN_LOSSES = ("dapo", "cispo", "vespo")
 
 
-class PassSparing(GRPOTrainer):
-    """What `PODSTrainer` adds to TRL's passes."""
+class PassSparing:
+    """Which rows of a trainer's batches have a pass.
 
-    run_state: RunState
-    effective: EffectiveSettings
-    _generation: Generation | None
+    Args:
+        pods: What is selected, how, and how far a generation is.
+    """
 
-    def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; before the update not of rows that will be left out of it, whose values are 0."""
-        compute = super()._get_per_token_logps_and_entropies
-        rows = self._rows_that_will_pass()
+    def __init__(self, pods: "DownSampling") -> None:
+        self.pods = pods
+
+    def log_probs(self, compute: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
+        """What TRL computes; before the update not of rows that will be left out: theirs are 0."""
+        rows = self._rows_with_log_probs()
         if rows is None:
             return compute(model, *args, **kwargs)
 
@@ -50,33 +54,66 @@ class PassSparing(GRPOTrainer):
         # Rows without a gradient keep their place, with values that the loss multiplies by 0.
         return [_in_their_places(values, rows, total) for values in values_of_rows]
 
-    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; 0 without a pass where no row of the micro-batch has a gradient."""
-        if model.training:
-            if self._may_leave_out_micro_batch() and not _any_process_has_gradient(inputs):
-                device = inputs["advantages"].device
-                return torch.zeros((), device=device, requires_grad=True)
-            self.run_state.rows_passed += len(inputs["advantages"]) * self.accelerator.num_processes
-        return super().compute_loss(model, inputs, *args, **kwargs)
+    def may_leave_out(self, inputs: Mapping[str, torch.Tensor]) -> bool:
+        """Whether a micro-batch needs no pass, as no row of any process has a gradient.
 
-    def _rows_that_will_pass(self) -> torch.Tensor | None:
-        """Which rows of this process will have a pass; None: all, or it is not known yet."""
-        generation = self._generation
-        if generation is None or generation.selected is None:
-            return None
-        if not (self.effective.skip_zero_advantage and self.effective.has_own_advantages):
-            return None
-        if self.use_vllm:  # every row's log-probs are compared with vLLM's own
-            return None
-        if generation.selected.has_images:  # pixels are not one per row
-            return None
-        return rows_to_pass(generation.selected.own_advantages == 0)
+        Not the last one of a step, in which gradients are joined, nor with sharded weights.
+        """
+        trainer = self.pods.trainer
+        is_sharded = trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled
+        joins_gradients = trainer.accelerator.sync_gradients
+        if not self.pods.settings.skip_zero_advantage or is_sharded or joins_gradients:
+            return False
+        return not _any_process_has_gradient(inputs)
 
-    def _may_leave_out_micro_batch(self) -> bool:
-        """Not the last one of a step, in which gradients are joined, nor with sharded weights."""
-        is_sharded = self.is_deepspeed_enabled or self.is_fsdp_enabled
-        joins_gradients = self.accelerator.sync_gradients
-        return self.effective.skip_zero_advantage and not (is_sharded or joins_gradients)
+    def count(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Count the rows of a micro-batch that has a pass, of all processes."""
+        self.pods.state.rows_passed += len(inputs["advantages"]) * self.pods.exchange.world
+
+    def shorten(self, generation: Generation, batch: dict[str, Any]) -> dict[str, Any]:
+        """The batch without rows that have no gradient, by the advantages that it has now.
+
+        Raises:
+            UnsupportedError: Somebody has given an advantage to a row whose log-probs were spared.
+        """
+        if generation.left_out is not None:
+            has_gradient_now = generation.left_out & (batch["advantages"] != 0)
+            if bool(has_gradient_now.any()):
+                raise UnsupportedError(
+                    "advantages were changed after podsrl had spared the pass of rows whose"
+                    " advantage was 0, and some of these have one now: set"
+                    " skip_zero_advantage=False, or change them in a subclass's"
+                    " _generate_and_score_completions, which podsrl can see"
+                )
+        if not self.pods.settings.skip_zero_advantage:
+            return batch
+        trainer = self.pods.trainer
+        parts = trainer.args.steps_per_generation or 1
+        return without_zero_advantage_rows(batch, parts, trainer.loss_type)
+
+    def _rows_with_log_probs(self) -> torch.Tensor | None:
+        """The rows of this process that need old log-probs; None: all, or it is not known yet."""
+        generation = self.pods.generation
+        if generation is None or generation.kept is None:
+            return None
+        settings = self.pods.settings
+        if not (settings.skip_zero_advantage and settings.has_own_advantages):
+            return None
+        trainer = self.pods.trainer
+        if trainer.use_vllm:  # every row's log-probs are compared with vLLM's own
+            return None
+        if generation.kept.has_images:  # pixels are not one per row
+            return None
+        # A subclass may give other advantages to these rows, once TRL's method is done.
+        if overriding_class(trainer, "_generate_and_score_completions"):
+            return None
+
+        own_advantages = generation.kept.own_advantages
+        rows = rows_to_pass(own_advantages == 0)
+        left_out = torch.ones(len(own_advantages), dtype=torch.bool, device=own_advantages.device)
+        left_out[rows] = False
+        generation.left_out = left_out
+        return rows
 
 
 def without_zero_advantage_rows(

@@ -47,20 +47,19 @@ def departures(settings: Mapping[str, Any], selection: Selection) -> list[str]:
     # Settings that are no method's stand beside the paper's.
     name = "pods" if name == CUSTOM else known_name(name)
     method = METHODS[name]
+    usual = method.selection
     found = []
 
     sizes = (selection.num_rollouts, selection.num_kept)
     if _ratio(sizes) != method.rollouts_per_kept:
         found.append(
-            f"{sizes[0]} -> {sizes[1]} rollouts ({method.num_rollouts} -> {method.num_kept} in"
-            f" {name})"
+            f"{sizes[0]} -> {sizes[1]} rollouts"
+            f" ({usual.num_rollouts} -> {usual.num_kept} in {name})"
         )
-    if selection.rule != method.rule and not method.keeps_all:
-        found.append(f"downsampling_rule is {selection.rule!r} ({method.rule!r} in {name})")
-    if selection.baseline != method.baseline:
-        found.append(
-            f"advantage_baseline is {selection.baseline!r} ({method.baseline!r} in {name})"
-        )
+    if selection.rule != usual.rule and not method.keeps_all:
+        found.append(f"downsampling_rule is {selection.rule!r} ({usual.rule!r} in {name})")
+    if selection.baseline != usual.baseline:
+        found.append(f"advantage_baseline is {selection.baseline!r} ({usual.baseline!r} in {name})")
 
     spares = bool(settings.get("skip_zero_advantage"))
     if spares != method.spares_passes(drops=not method.keeps_all):

@@ -21,8 +21,8 @@ from podslab.training.lab_trainer import LabTrainer
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import plain
 from podsrl.trl.checkpoint import last_complete
-from podsrl.trl.signatures import with_parameters_of
-from podsrl.trl.swapped import swapped
+from podsrl.trl.seam import swapped
+from podsrl.trl.trainer import with_parameters_of
 
 
 class ScriptEnded(SystemExit):
@@ -99,8 +99,8 @@ class ComparedTrainer(LabTrainer):
             set_seed(self.job.seed)  # the script may have set one of its own
         measured = _Probe(self) if self.job.describe else _Measured(self)
         self.add_callback(measured)
-        self.recorder.config = {
-            **self.recorder.config,
+        self.pods.recorder.config = {
+            **self.pods.recorder.config,
             "arm": self.job.method,
             "task": Path(self.job.script).stem,
             "max_training_seconds": self.job.seconds,
@@ -192,7 +192,7 @@ class _Measured(TrainerCallback):
     def __init__(self, trainer: ComparedTrainer) -> None:
         self.trainer = trainer
         self.job = trainer.job
-        self.run = trainer.recorder.run
+        self.run = trainer.pods.recorder.run
         self.questions = trainer.questions.of_job(trainer.job)
         self.budget = Budget(training_seconds=trainer.job.seconds)
         self.last_point = 0
@@ -225,7 +225,7 @@ class _Measured(TrainerCallback):
         if not trainer.accelerator.is_main_process:
             return
 
-        run_state = trainer.run_state
+        run_state = trainer.pods.state
         append_evaluation(
             self.run,
             Evaluation(
@@ -287,7 +287,7 @@ class _Probe(TrainerCallback):
                 is_held_out=trainer.questions.is_held_out,
                 reward_functions=list(trainer.reward_func_names),
                 seconds_to_start=self.seconds_to_start,
-                seconds_per_step=sum(trainer.clock.last_step.values()),
+                seconds_per_step=sum(trainer.pods.clock.last_step.values()),
                 seconds_per_answer=seconds_per_answer,
             ).write(Path(job.folder) / "probe.json")
 

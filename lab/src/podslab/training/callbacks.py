@@ -22,7 +22,7 @@ class Evaluator(TrainerCallback):
         self, trainer: LabTrainer, spec: Spec, task: Task, rows: list[Row], progress: Progress
     ) -> None:
         self.trainer = trainer
-        self.run = trainer.recorder.run
+        self.run = trainer.pods.recorder.run
         self.spec = spec
         self.task = task
         self.rows = rows
@@ -77,7 +77,7 @@ class Evaluator(TrainerCallback):
             append_evaluation(self.run, self._as_record(step, scores))
 
     def _as_record(self, step: int, scores: Scores) -> Evaluation:
-        run_state = self.trainer.run_state
+        run_state = self.trainer.pods.state
         run = self.spec.run
         return Evaluation(
             step=step,

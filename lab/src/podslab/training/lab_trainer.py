@@ -15,7 +15,7 @@ from trl.trainer import utils
 from podslab.evaluation.fast_generation import generating_fast
 from podslab.training.budget import Spent
 from podsrl.trl import PODSTrainer
-from podsrl.trl.swapped import swapped
+from podsrl.trl.seam import swapped
 
 # Parameters of glibc's `mallopt`, from malloc.h: how many blocks may have memory of their own, and
 # how much free memory at the end of the heap is kept.
@@ -72,7 +72,7 @@ class LabTrainer(PODSTrainer):
         keep_memory()
         super().__init__(*args, **kwargs)
         if clock == "cpu":
-            self.clock.now = time.process_time
+            self.pods.clock.now = time.process_time
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         on_cpu = self.accelerator.device.type == "cpu"
@@ -88,7 +88,7 @@ class LabTrainer(PODSTrainer):
 
     def spent(self) -> Spent:
         """The same on every process, whose clocks differ a little, so that all stop together."""
-        spent = [Spent(self.state.global_step, self.clock.training_seconds)]
+        spent = [Spent(self.state.global_step, self.pods.clock.training_seconds)]
         broadcast_object_list(spent)  # in place, of the first process
         return spent[0]
 

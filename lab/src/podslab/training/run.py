@@ -141,9 +141,10 @@ def train(
 
     trainer = build_trainer(spec, data, progress)  # what fails here leaves no folder
     if resume_from is None and processes.is_main_process:
-        trainer.recorder.run.lock()  # before anything of a run that started a moment ago is deleted
+        # before anything of a run that started a moment ago is deleted
+        trainer.pods.recorder.run.lock()
         run.truncate_after(-1)  # what an earlier run left that ended in its first step
-    trainer.recorder.config = config
+    trainer.pods.recorder.config = config
     evaluator = Evaluator(trainer, spec, data.task, data.held_out, progress("evaluating"))
     for callback in (evaluator, *callbacks):
         trainer.add_callback(callback)
@@ -155,7 +156,7 @@ def train(
         checkpoint=checkpoint.last_complete(run.path),
         scores=evaluator.scores,
         steps=trainer.state.global_step,
-        training_seconds=trainer.clock.training_seconds,
+        training_seconds=trainer.pods.clock.training_seconds,
     )
 
 

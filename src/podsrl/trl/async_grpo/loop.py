@@ -18,13 +18,12 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
-from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError
 from podsrl.rewards import Rewards, refuse_infinite
-from podsrl.selection import Selection
-from podsrl.trl.columns import Columns
+from podsrl.selection import Selection, select
+from podsrl.trl.checks import checked
 from podsrl.trl.generation import Rollouts
-from podsrl.trl.reward_functions import checked
+from podsrl.trl.rows import Columns
 
 SCORED = "podsrl: scored"  # where groups' records travel in TRL's queue of metrics
 
@@ -53,7 +52,7 @@ class SelectingLoop(_AsyncRolloutLoop):
         self._waiting: list[ScoredGroup] = []  # for the window to be full
         self._version = 0  # of the weights that the group being scored was generated with
         self.reward_funcs = [
-            checked(function, name, lambda: self._version)
+            checked(function, name, lambda: self._version, lambda: selection.num_rollouts)
             # environments' own names follow those of the functions
             for function, name in zip(self.reward_funcs, self.reward_func_names, strict=False)
         ]
@@ -77,18 +76,16 @@ class SelectingLoop(_AsyncRolloutLoop):
         rewards = rollouts_of(records).rewards
         refuse_infinite(rewards.total_P_N)
 
-        kept_P_N = np.zeros(rewards.total_P_N.shape, dtype=bool)
-        chosen = self._selection.select(rewards.scores_P_N, window[0].group.group_id)
-        for kept_N, places in zip(kept_P_N, chosen, strict=True):
-            kept_N[places] = True
-
-        advantages_P_N = group_advantages(
-            rewards.compared_P_N,
-            kept_P_N,
-            self._selection.baseline,
+        selected = select(
+            self._selection,
+            rewards,
+            window[0].group.group_id,
             eps=_TRL_EPS,
             correction=0,
         )
+        kept_P_N = selected.kept_P_N
+        advantages_P_N = selected.advantages_P_N
+
         rows_R = [rows for scored in window for rows in scored.rows_N]
         if not kept_P_N.all():  # with n = m every value stays TRL's own
             _set_values(rows_R, advantages_P_N)
@@ -162,7 +159,8 @@ def rollouts_of(records: Sequence[Mapping[str, Any]], step: int = 0) -> Rollouts
             by_function_P_N_F=by_function_P_N_F.numpy(),
             reward_weights_F=np.ones(by_function_P_N_F.shape[-1]),
             selection_weights_F=np.array(records[0]["weights"]),
-            cut_off_P_N=np.zeros(shape_P_N, dtype=bool),
+            masked_P_N=np.zeros(shape_P_N, dtype=bool),
+            names_F=records[0]["names"],
             given_total_P_N=np.array([record["rewards"] for record in records]),
         ),
     )

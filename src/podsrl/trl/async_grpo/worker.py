@@ -12,19 +12,18 @@ from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
 from trl.trainer.utils import get_callable_name
 
 from podsrl.errors import InvalidInputError, UnsupportedError, fields_named
-from podsrl.methods import complete_settings, selection_from_options
+from podsrl.methods import complete_selection, selection_from_options
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
 from podsrl.rules import resolve_rule
-from podsrl.selection import Selection
-from podsrl.trl.advice import Advice
+from podsrl.selection import Selected, Selection
 from podsrl.trl.async_grpo.loop import SelectingLoop, rollouts_of, weights_of
 from podsrl.trl.async_grpo.scored_groups import ScoredGroups
-from podsrl.trl.generation import Selected
-from podsrl.trl.logged import pods_metrics
+from podsrl.trl.checks import refuse_twice
+from podsrl.trl.generation import KeptRows
 from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.recorder import rollout_columns
-from podsrl.trl.reward_functions import refuse_twice
+from podsrl.trl.reporting import Advice, pods_metrics
 
 
 class PODSRolloutWorker(AsyncRolloutWorker):
@@ -153,26 +152,21 @@ class PODSRolloutWorker(AsyncRolloutWorker):
     def _summarise(self, records: list[dict[str, Any]]) -> dict[str, float]:
         """The metrics of the groups that were scored since the last log."""
         step = max(1, self._trainer.state.global_step)
-        names_F = records[0]["names"]
         kept_P_N = np.array([record["kept"] for record in records])
-        selected = Selected(
-            rollouts=rollouts_of(records, step - 1),
-            kept_P_N=kept_P_N,
-            baseline=self.selection.baseline,
-        )
+        rollouts = rollouts_of(records, step - 1)
+        kept = KeptRows(rollouts, Selected(self.selection, rollouts.rewards, kept_P_N))
         advantages_P_N = np.where(
             kept_P_N, np.array([record["advantages"] for record in records]), 0.0
         )
 
         if self._log is not None:
-            columns = rollout_columns(selected, advantages_P_N, self._tokenizer, names_F)
+            columns = rollout_columns(kept, advantages_P_N, self._tokenizer)
             groups, n = kept_P_N.shape
             self._log.write(step, columns, groups=groups, rollouts=groups * n)
             if self._trainer.control.should_save:  # what is logged before a checkpoint stays
                 self._log.flush()
-        metrics = pods_metrics(selected, advantages_P_N, names_F)
-        drops = self.num_rollouts > self.args.num_generations
-        self._advice.look(selected.rollouts, kept_P_N, names_F if drops else (), metrics)
+        metrics = pods_metrics(kept, advantages_P_N)
+        self._advice.look(kept, metrics)
         return metrics
 
 
@@ -225,7 +219,7 @@ def _selection(
         )
     if num_rollouts is None:
         with fields_named({"num_kept": "num_generations"}):
-            num_rollouts = complete_settings(
+            num_rollouts = complete_selection(
                 options.get("method"), num_kept=args.num_generations, rule=options.get("rule")
             ).num_rollouts
     options = {"m": args.num_generations, "seed": args.seed, **options}

@@ -1,12 +1,14 @@
-"""Rollouts as columns: what TRL's `_generate` returns, by name, with a value per rollout."""
+"""Rollouts as columns: what TRL's `_generate` returns, by name, with a value per rollout.
 
-from collections.abc import Iterable, Iterator, Sequence
+Images belong to rows, too: how TRL reads those of a dataset, and what it can't train on.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from podsrl.errors import RewardError
-from podsrl.trl.images import dataset_images, refuse_mixed_images
+from podsrl.errors import RewardError, UnsupportedError
 
 Columns = dict[str, Sequence[Any] | None]  # name -> one value per rollout, or nothing at all
 
@@ -68,12 +70,25 @@ def generated_for_trl(columns: Columns, images_in_dataset: bool) -> tuple[Any, .
     return tuple(values[name] for name in GENERATED)
 
 
-def take_extra_logs(pending: dict[str, Any], rollouts: int) -> Columns:
+def take_extra_logs(pending: dict[str, Any], rollouts: int, drops: bool) -> Columns:
     """What the reward functions gave to `log_extra`, as columns beside the others.
 
     TRL would log them beside the rows that it goes on with, so they are taken out of `pending`, and
     those of the kept rollouts are put back.
+
+    Args:
+        pending: What TRL holds.
+        rollouts: The number of rollouts that this process generated.
+        drops: Whether some are dropped, so that the table has a column of podsrl's.
+
+    Raises:
+        RewardError: A column has another length, or the name of podsrl's.
     """
+    if drops and "kept" in pending:
+        raise RewardError(
+            "log_extra('kept', ...): podsrl's table of completions has a column of that name, which"
+            " says whether the update sees a rollout; choose another"
+        )
     taken: Columns = {EXTRA + name: pending.pop(name) for name in list(pending)}
     for name, values in taken.items():
         if len(values or ()) != rollouts:
@@ -133,3 +148,35 @@ def in_words(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
             yield f"what log_extra({name.removeprefix(EXTRA)!r}, ...) was given", value
         else:
             yield f"the {name} of a rollout", value
+
+
+def dataset_images(rows: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+    """The images of dataset rows, a list per row or None, as TRL reads its two columns."""
+    if "images" in rows[0]:
+        images = [row.get("images") for row in rows]
+        return None if all(of_row == [] for of_row in images) else images
+    if "image" in rows[0]:
+        return [None if row.get("image") is None else [row["image"]] for row in rows]
+    return None
+
+
+def refuse_mixed_images(images: Any, in_dataset: bool) -> Any:
+    """The kept rollouts' images as TRL would have them of these rows alone, a list per rollout.
+
+    Args:
+        images: Those of the rollouts that this process keeps, a list per rollout or None.
+        in_dataset: Whether the dataset rows that TRL was given had images. TRL would put these in
+            the place of none.
+
+    Raises:
+        UnsupportedError: No kept rollout has an image, and others of the dataset rows have.
+    """
+    if images is None or any(images):
+        return images
+    if in_dataset:
+        raise UnsupportedError(
+            "no rollout that this process keeps has an image, but others that it generated have;"
+            " TRL can't train on such rows. Train on prompts with images and without in runs of"
+            " their own, or on one process with one prompt per batch"
+        )
+    return None

@@ -1,0 +1,313 @@
+"""TRL's trainer as podsrl meets it: the one file that names TRL's private things.
+
+`Seam` is TRL's `GRPOTrainer` with podsrl at the places where it comes in. `Host` is what podsrl
+reads and sets of TRL's trainer, under names of podsrl's own. When TRL renames something, this file
+is where both names live; tests/host_trl/test_contract.py pins each of them.
+
+| place in TRL | what podsrl does there |
+|---|---|
+| `_prepare_inputs` | stands around a whole generation, and what a subclass made of its parts |
+| `_generate_and_score_completions` | at its end advantages are set |
+| `_generate` | n rollouts are generated and scored, and the kept ones are handed over |
+| `_calculate_rewards` | scores all n once, as a subclass has it, and is asked for those kept |
+| `_get_per_token_logps_and_entropies`, `compute_loss` | rows without gradient have no pass |
+| `_get_grad_norm` | no step rests on NaN, or on nothing |
+| `_save_checkpoint`, `_load_optimizer_and_scheduler`, `_get_train_sampler` | a resumed run goes \
+on exactly |
+
+A subclass's methods are called as TRL would call them, with n rollouts of each prompt where TRL has
+m. So podsrl stands *in front of* them while a generation is made, and not behind them: it puts its
+own functions on the trainer itself, where Python looks first.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from trl import GRPOTrainer
+from trl.trainer import grpo_trainer
+
+if TYPE_CHECKING:
+    from podsrl.trl.down_sampling import DownSampling
+
+MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
+#: What TRL's trainer holds of each row while it generates, where a run uses it.
+_OF_EACH_ROW = ("environments", "_sync_tool_dicts", "_async_tool_dicts")
+
+
+class Seam(GRPOTrainer):
+    """TRL's trainer, which comes back to podsrl at the places that the table above names."""
+
+    pods: "DownSampling"  # everything of podsrl's that a trainer has
+
+    # TRL's, as it constructs them
+    args: Any
+    model: torch.nn.Module
+    num_generations: int
+    num_generations_eval: int
+    scale_rewards: Literal["group", "batch", "none"]
+
+    _tag_names = ["trl", "grpo", "pods"]  # noqa: RUF012 (TRL's own class attribute)
+    _name: str  # what the model's card says that it was trained with
+    _paper: dict[str, str]
+
+    # ---- a generation
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        if not self.model.training:
+            inputs = super()._prepare_inputs(generation_batch)
+            self.model.eval()  # TRL's continuous batching leaves it in training mode
+            return inputs
+
+        generate_and_score = self._generate_and_score_completions
+
+        def make_batch(inputs: list[dict[str, Any]]) -> dict[str, Any]:
+            return self.pods.make_batch(inputs, generate_and_score)
+
+        with in_front(self, _generate_and_score_completions=make_batch):
+            inputs = super()._prepare_inputs(generation_batch)
+        self.pods.step_guard.has_micro_batch()
+        return inputs
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        self.pods.set_advantages(output)  # before a subclass looks at them
+        return output
+
+    # ---- the update
+
+    def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        compute = super()._get_per_token_logps_and_entropies
+        return self.pods.passes.log_probs(compute, model, *args, **kwargs)
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; 0 without a pass where no row of the micro-batch has a gradient."""
+        compute = super().compute_loss
+        if not model.training:
+            return compute(model, inputs, *args, **kwargs)
+        if self.pods.passes.may_leave_out(inputs):
+            return torch.zeros((), device=inputs["advantages"].device, requires_grad=True)
+        self.pods.passes.count(inputs)
+        return compute(model, inputs, *args, **kwargs)
+
+    def _get_grad_norm(self, *args: Any, **kwargs: Any) -> Any:
+        # transformers asks for the norm between the last backward pass and the optimiser's step.
+        norm = super()._get_grad_norm(*args, **kwargs)
+        self.pods.step_guard.before_step(norm)
+        return norm
+
+    # ---- checkpoints
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = self._get_output_dir(trial=trial)
+        self.pods.checkpoints.save(folder)
+        super()._save_checkpoint(model, trial)
+
+    def _load_optimizer_and_scheduler(self, folder: str | None) -> None:
+        super()._load_optimizer_and_scheduler(folder)
+        if folder is not None:
+            self.pods.checkpoints.load(folder)
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        sampler = super()._get_train_sampler(dataset)
+        self.pods.checkpoints.sampler = sampler
+        return sampler
+
+
+class Host:
+    """What podsrl reads and sets of TRL's trainer beyond its public attributes.
+
+    Args:
+        trainer: TRL's trainer; its public attributes are read from it directly.
+    """
+
+    def __init__(self, trainer: Seam) -> None:
+        self.trainer = trainer
+
+    # ---- a generation
+
+    def generating(
+        self,
+        generate: Callable[[Callable[..., Any], list[Any]], tuple[Any, ...]],
+        calculate_rewards: Callable[..., Any],
+    ) -> AbstractContextManager[None]:
+        """While TRL makes a batch, its calls to generate and to score come to these functions.
+
+        Args:
+            generate: Is given what generates, as the class or its user have it, and the prompts.
+            calculate_rewards: Is given what scores, and TRL's arguments.
+        """
+        own_generate = self.trainer._generate
+        own_calculate_rewards = self.trainer._calculate_rewards
+
+        def generate_rows(prompts: list[Any]) -> tuple[Any, ...]:
+            return generate(own_generate, prompts)
+
+        def rewards_of_rows(*args: Any, **kwargs: Any) -> Any:
+            return calculate_rewards(own_calculate_rewards, *args, **kwargs)
+
+        return in_front(self.trainer, _generate=generate_rows, _calculate_rewards=rewards_of_rows)
+
+    def score(self, *columns: Any) -> torch.Tensor:
+        """The rewards by function of all processes, shape (R, F), as TRL gathers them."""
+        rewards_R_F: torch.Tensor = self.trainer._calculate_rewards(*columns)
+        return rewards_R_F
+
+    def asking_for(self, n: int, rows: int) -> AbstractContextManager[None]:
+        """Inside, TRL's `_generate` asks its engine for n of each prompt, with tools for each row.
+
+        TRL made a dictionary of tools for each of its own m rows of a prompt.
+        """
+        tools: dict[str, Any] = {}
+        if self.trainer.tools and self.trainer.environment_factories is None:
+            names = ("_sync_tool_dicts", "_async_tool_dicts")
+            tools = {name: [getattr(self.trainer, name)[0]] * rows for name in names}
+        return swapped(self.trainer, num_generations=n, **tools)
+
+    def keep_of_each_row(self, indices: Sequence[int | None], names: Any) -> None:
+        """Leave TRL with what it holds of these rows, of all that it holds one of.
+
+        Args:
+            indices: The places of the rows; None for one that another process generated.
+            names: The names of their environments.
+        """
+        for name in _OF_EACH_ROW:
+            generated: Sequence[Any] | None = getattr(self.trainer, name, None)
+            if generated is not None:
+                of_rows = [None if index is None else generated[index] for index in indices]
+                setattr(self.trainer, name, of_rows)
+        self.trainer._batch_environments = names
+
+    @property
+    def environment_names(self) -> Any:
+        """The name of each row's environment."""
+        return self.trainer._batch_environments
+
+    @property
+    def environment_pool(self) -> Any:
+        """The environments that TRL made so far, by their name."""
+        return self.trainer._environment_pool
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer, also of a model with images."""
+        return self.trainer._tokenizer
+
+    @property
+    def end_tokens(self) -> set[int | None]:
+        """The tokens that end an answer, by which TRL tells whether one was cut off."""
+        ends = {self.tokenizer.eos_token_id, self.tokenizer.pad_token_id}
+        return ends | set(getattr(self.trainer, "eos_token_ids", ()))  # not before TRL 1.16
+
+    # ---- what is logged
+
+    @property
+    def metrics(self) -> Any:
+        """The values of each metric of training since the last log."""
+        return self.trainer._metrics["train"]
+
+    @property
+    def logs(self) -> Any:
+        """What TRL holds of rollouts for its table of completions."""
+        return self.trainer._logs
+
+    def logging(self, logs: dict[str, Any]) -> AbstractContextManager[None]:
+        """Inside, TRL's table of completions is made of these rollouts."""
+        return swapped(self.trainer, _logs=logs)
+
+    @property
+    def pending_extra_logs(self) -> dict[str, Any]:
+        """What reward functions gave to `log_extra` in this generation."""
+        pending: dict[str, Any] = self.trainer._pending_extra_logs
+        return pending
+
+    def name_on_card(self, name: str, paper: dict[str, str]) -> None:
+        """Let the model's card say that it was trained with this, and cite this paper for it."""
+        self.trainer._name = name
+        self.trainer._paper = paper
+
+    # ---- checkpoints
+
+    @property
+    def micro_step(self) -> int:
+        """The number of micro-batches so far, by which TRL finds its place in the buffer."""
+        step: int = self.trainer._step
+        return step
+
+    @property
+    def buffered_batches(self) -> Any:
+        """The micro-batches that are still to be trained on."""
+        return self.trainer._buffered_inputs
+
+    def go_on_from(self, micro_step: int, buffered_batches: Any) -> None:
+        """Set TRL's place in its buffer, and the buffer."""
+        self.trainer._step = micro_step
+        self.trainer._buffered_inputs = buffered_batches
+
+
+@contextmanager
+def in_front(trainer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
+    """Inside, these functions stand in front of the trainer's methods of the same names.
+
+    The methods of a subclass, and what a user has put on this trainer, stay as they are behind it.
+    """
+    own = vars(trainer)
+    of_user = {name: own[name] for name in methods if name in own}
+    own.update(methods)
+    try:
+        yield
+    finally:
+        for name in methods:
+            del own[name]
+        own.update(of_user)
+
+
+@contextmanager
+def swapped(thing: Any, **values: Any) -> Iterator[None]:
+    """Inside, these attributes of `thing` have other values.
+
+    It is used where TRL reads one attribute for two purposes that podsrl has to tell apart:
+    * `num_generations`: while TRL's `_generate` makes the rollouts, it asks its engine for n of
+      each prompt, with tools for each. Everywhere else it is m, the rows of a prompt in the update.
+    * `log_multimodal`: in a batch where some processes have no images TRL would wait for all.
+    * `_logs`: while TRL logs, its table of completions is made of kept and dropped rollouts.
+    * `VLLMGeneration`: while TRL constructs the trainer, a colocated engine gets room for n rows.
+    """
+    before = {name: getattr(thing, name) for name in values}
+    for name, value in values.items():
+        setattr(thing, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(thing, name, value)
+
+
+def engine_for_rollouts(num_rollouts: int, num_generations: int) -> AbstractContextManager[None]:
+    """TRL's trainer, constructed inside, lets a colocated engine decode all n rows at once.
+
+    TRL sets `max_num_seqs` to the rows of the update, so the others would wait for a place.
+    """
+    original = grpo_trainer.VLLMGeneration
+
+    def construct(**options: Any) -> Any:
+        rows = -(-options["max_num_seqs"] * num_rollouts // num_generations)
+        options["max_num_seqs"] = min(rows, MAX_NUM_BATCHED_TOKENS)
+        return original(**options)
+
+    return swapped(grpo_trainer, VLLMGeneration=construct)
+
+
+def overriding_class(trainer: Any, *methods: str) -> str:
+    """The name of the first class, between podsrl's own and the user's, that has such a method.
+
+    "" if no class between them has any of these methods of its own.
+    """
+    for cls in type(trainer).__mro__:
+        if cls.__module__.split(".")[0] == "podsrl":
+            return ""
+        for method in methods:
+            if method in vars(cls):
+                return f"{cls.__name__}.{method}"
+    return ""

@@ -49,6 +49,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "normalised": {"multi_objective_aggregation": "normalize_then_sum", "max_steps": 5},
     "one rank": {"downsampling_rule": "worker:first_rows", "n": 16, "max_steps": 3},
+    "negated": {"override": "NegatedRewards", "max_steps": 2},
+    "own advantages": {"override": "AdvantagesByLength", "binary": True, "num_iterations": 2},
+    "own loss": {"override": "DoubledLoss", "downsampling_rule": "max_contrast", "max_steps": 2},
+    "doubled": {
+        "override": "DoubledAdvantages",
+        "downsampling_rule": "top_advantage",
+        "skip_zero_advantage": True,
+    },
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
     "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},
     "stopped": {
@@ -294,6 +302,16 @@ def test_the_parts_of_all_ranks_are_the_log_of_one(on_ranks, world, name):
         expected = whole.rollouts(step).to_pandas()
         together = parts.rollouts(step).to_pandas()
         pd.testing.assert_frame_equal(together, expected, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["negated", "own advantages", "own loss", "doubled"])
+def test_a_subclass_of_the_users_trains_on_two_ranks_as_on_one(on_ranks, name):
+    assert_same_training(on_ranks(1), on_ranks(2), name)
+    one, two = (result(on_ranks(world), name) for world in (1, 2))
+    assert [sorted(rows) for rows in generations(one)] == [
+        sorted(rows) for rows in generations(two)
+    ]
 
 
 @pytest.mark.slow

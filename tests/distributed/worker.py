@@ -28,6 +28,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from podsrl import cli, rule
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
 from podsrl.trl.exchange import Exchange, share_of
+from support import overrides
 from support.agent_scenarios import SCENARIOS
 from support.agents import agent_trainer
 
@@ -162,7 +163,13 @@ def allow_fsdp() -> None:
 
 
 def arithmetic_trainer(
-    out: Path, model: str, n: int, fail: str | None, binary: bool, **fields: Any
+    out: Path,
+    model: str,
+    n: int,
+    fail: str | None,
+    binary: bool,
+    override: str | None = None,
+    **fields: Any,
 ) -> RecordingTrainer:
     """A trainer on 24 questions, whose rollouts and rewards are those of this file."""
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -180,7 +187,10 @@ def arithmetic_trainer(
     )
 
     allow_fsdp()
-    trainer = RecordingTrainer(
+    kind = RecordingTrainer
+    if override is not None:  # what a user's subclass does
+        kind = type(override, (getattr(overrides, override), RecordingTrainer), {})
+    trainer = kind(
         model=AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32),
         reward_funcs=reward_function(fail, binary),
         args=args,

@@ -101,7 +101,7 @@ def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer
 
     # all n, and two evaluation batches
     assert [call.completions for call in calls] == [16, 32, 32]
-    assert [call.rewards for call in calls] == [8, 32, 32]
+    assert [call.rewards for call in calls] == [16, 32, 32]
     assert trainer.pods.state.rollouts_generated == 16
 
 

@@ -74,7 +74,7 @@ def digits(completions: list[Any], **kwargs: Any) -> list[float]:
 def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable[..., Any]:
     """make_trainer(n, name, reward_funcs=..., data=..., ...): a fresh model and trainer.
 
-    n = None makes TRL's own GRPOTrainer.
+    n = None makes TRL's own GRPOTrainer. A `mixin` is a class whose methods stand in front of it.
     """
 
     def make(
@@ -82,13 +82,18 @@ def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable
         name: str = "run",
         reward_funcs: Any = digits,
         data: Any = dataset,
+        mixin: type | None = None,
         **fields: Any,
     ) -> Any:
-        of_trainer = {k: fields.pop(k) for k in ("peft_config", "eval_dataset") if k in fields}
+        names = ("peft_config", "eval_dataset", "callbacks", "reward_processing_classes")
+        of_trainer = {k: fields.pop(k) for k in names if k in fields}
         options = {**COMMON, **fields, "output_dir": str(tmp_path / name)}
         args = GRPOConfig(**options) if n is None else PODSConfig(num_rollouts=n, **options)
         model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
-        return (GRPOTrainer if n is None else PODSTrainer)(
+        kind: Any = GRPOTrainer if n is None else PODSTrainer
+        if mixin is not None:
+            kind = type(mixin.__name__, (mixin, kind), {})
+        return kind(
             model=model,
             reward_funcs=reward_funcs,
             args=args,

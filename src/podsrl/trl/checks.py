@@ -343,26 +343,61 @@ def checked(
     """
     if isinstance(function, torch.nn.Module):
         return function
-    who = f"reward function {name!r}"
-    takes_group_size = _takes(function, "num_rollouts")
+    checked_function = _CheckedFunction(function, name, next_step, group_size)
+    if not _is_async(function):
+        return checked_function
 
-    def with_group_size(columns: dict[str, Any]) -> dict[str, Any]:
-        if not takes_group_size:
+    # TRL awaits what is a coroutine function, and an object is none.
+    async def call(*, completions: Sequence[Any], **columns: Any) -> list[float]:
+        return await checked_function.call_async(completions=completions, **columns)
+
+    call.__dict__ = vars(function)  # a subclass finds the function's own attributes
+    return call
+
+
+class _CheckedFunction:
+    """A reward function that is checked whenever it is called; TRL passes everything by name.
+
+    Its attributes are those of the user's function or object, to read and to set: subclasses of
+    TRL's trainer look for them at `trainer.reward_funcs`.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        name: str,
+        next_step: Callable[[], int],
+        group_size: Callable[[], int],
+    ) -> None:
+        # Not by name, as __setattr__ would set them on the user's function.
+        vars(self).update(
+            _function=function,
+            _who=f"reward function {name!r}",
+            _next_step=next_step,
+            _group_size=group_size if _takes(function, "num_rollouts") else None,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["_function"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._function, name, value)
+
+    def __call__(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
+        with _named(self._who, self._next_step(), completions):
+            values = self._function(completions=completions, **self._with_group_size(columns))
+            return _as_rewards(values, self._who, self._next_step(), completions)
+
+    async def call_async(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
+        """The same for a function that is awaited."""
+        with _named(self._who, self._next_step(), completions):
+            called = self._function(completions=completions, **self._with_group_size(columns))
+            return _as_rewards(await called, self._who, self._next_step(), completions)
+
+    def _with_group_size(self, columns: dict[str, Any]) -> dict[str, Any]:
+        if self._group_size is None:
             return columns
-        return {"num_rollouts": group_size(), **columns}  # a column of that name wins
-
-    # TRL passes everything by name, and awaits a function that is a coroutine function.
-    async def call_async(*, completions: Sequence[Any], **columns: Any) -> list[float]:
-        with _named(who, next_step(), completions):
-            values = await function(completions=completions, **with_group_size(columns))
-            return _as_rewards(values, who, next_step(), completions)
-
-    def call(*, completions: Sequence[Any], **columns: Any) -> list[float]:
-        with _named(who, next_step(), completions):
-            values = function(completions=completions, **with_group_size(columns))
-            return _as_rewards(values, who, next_step(), completions)
-
-    return call_async if _is_async(function) else call
+        return {"num_rollouts": self._group_size(), **columns}  # a column of that name wins
 
 
 def reads_num_generations(function: Any) -> bool:

@@ -78,6 +78,8 @@ class DownSampling:
             accelerator.process_index, accelerator.num_processes, accelerator.device
         )
         self.advice = Advice()
+        if accelerator.is_main_process:
+            self._tell_of_overrides()
         self.passes = PassSparing(self)
         self.step_guard = StepGuard(self)
 
@@ -88,6 +90,31 @@ class DownSampling:
         self.completions: Logs | None = None
         for callback in (self.recorder, self.state.clock, _StepMetrics(self)):
             trainer.add_callback(callback)
+
+    def _tell_of_overrides(self) -> None:
+        """Tell where a subclass may count on rows that it has not got with n > m."""
+        selection = self.settings.selection
+        batch = overriding_class(self.trainer, "_generate_and_score_completions")
+        rewards = overriding_class(self.trainer, "_calculate_rewards")
+        if selection.keeps_all or not batch:
+            return
+        if rewards:
+            logger.warning(
+                "%s is called with all %d rollouts of a prompt, and %s makes a batch of %d of them:"
+                " what the first remembers for the second has other rows;"
+                " self.pods.own_rows(...) takes the batch's from it",
+                rewards,
+                selection.num_rollouts,
+                batch,
+                selection.num_kept,
+            )
+        if selection.across_prompts:
+            logger.warning(
+                "%s gets rows that %s keeps across prompts, so the groups of its batch differ in"
+                " size: it must not cut them by num_generations",
+                batch,
+                selection.rule,
+            )
 
     @property
     def clock(self) -> PhaseClock:
@@ -103,6 +130,24 @@ class DownSampling:
         if self.trainer.model.training:
             return self.settings.selection.num_rollouts
         return self.trainer.num_generations_eval
+
+    def own_rows(self, values_R: torch.Tensor) -> torch.Tensor:
+        """What belongs to the rows of this process, in their order, while a batch is made.
+
+        A subclass that remembers what `_calculate_rewards` returned for all n rollouts finds here
+        what of it stands beside the m rows of `_generate_and_score_completions`.
+
+        Args:
+            values_R: A value for each rollout of all processes, as TRL gathers them.
+        """
+        kept = self.generation.kept if self.generation is not None else None
+        if kept is None:
+            raise InvalidInputError(
+                "own_rows was called while no batch is made: call it in"
+                " _generate_and_score_completions, after super()'s"
+            )
+        in_order = self.exchange.in_order_of_places(values_R, kept.kept_P_N.size)
+        return in_order[kept.own_places]
 
     # ---- a batch, around TRL's method and what a subclass made of it
 

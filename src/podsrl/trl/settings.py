@@ -7,6 +7,8 @@ the next generation on, or is refused by its name.
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
+
 from podsrl.errors import InvalidInputError
 from podsrl.hosts import passes_in_words
 from podsrl.methods import method_of, resolve_method
@@ -121,6 +123,11 @@ class SettingsOfTrainer:
         self._refuse_changes(args)
 
         functions = tuple(trainer.reward_func_names)
+        if not isinstance(trainer.reward_weights, torch.Tensor):
+            raise InvalidInputError(
+                f"the trainer's reward_weights are {trainer.reward_weights!r}, and TRL multiplies"
+                " them as a tensor: set torch.tensor([...])"
+            )
         reward_weights = tuple(trainer.reward_weights.tolist())
         selection_weights = tuple(args.selection_weights or reward_weights)
         for name, weights in (

@@ -1,0 +1,708 @@
+"""What people override, wrap and set on TRL's trainer works on podsrl's, or is refused by name.
+
+docs/trl.md has the table. Each kind is run with n = m, where it equals TRL to the last bit, and
+with n = 4 m, where it equals what does the same without overriding anything; with passes spared and
+not. tests/distributed has the kinds on two processes.
+"""
+
+import logging
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from peft import LoraConfig
+from trl import GRPOTrainer
+
+from podsrl.errors import InvalidInputError, UnsupportedError
+from support.overrides import (
+    MIXINS,
+    AdvantagesByLength,
+    DoubledLoss,
+    LongerTexts,
+    NegatedRewards,
+    SetInTheRun,
+    Untouched,
+)
+from support.trl_runs import count_passed_rows, digits, equal, logged, table_of, weights
+
+M = 4
+N = 4 * M
+SGD: dict[str, Any] = {"optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0.0}
+
+
+def negated(completions: list[Any], **kwargs: Any) -> list[float]:
+    return [-reward for reward in digits(completions)]
+
+
+def longer(completions: list[Any], **kwargs: Any) -> list[float]:
+    return digits([[{"content": c[-1]["content"] + "777"}] for c in completions])
+
+
+def ranked(completions: list[Any], prompts: list[Any], **kwargs: Any) -> list[float]:
+    rewards = torch.tensor(digits(completions))
+    keys = [str(prompt) for prompt in prompts]
+    found = torch.empty_like(rewards)
+    for key in set(keys):
+        own = [i for i, other in enumerate(keys) if other == key]
+        found[own] = rewards[own].argsort(dim=0).argsort(dim=0).to(rewards)
+    return found.tolist()
+
+
+REWARDS = {"negated": negated, "longer": longer, "ranked": ranked}
+
+
+def zero(completions: list[Any], prompts: list[Any], **kwargs: Any) -> list[float]:
+    """All equal for the first prompt of the batch, and spread for the others."""
+    return [
+        0.0 if prompt == prompts[0] else reward
+        for prompt, reward in zip(prompts, digits(completions), strict=True)
+    ]
+
+
+def trained(make_trainer: Any, n: int | None, name: str, **fields: Any) -> Any:
+    """A trainer that has trained, before another one draws its random numbers."""
+    trainer = make_trainer(n, name, **fields)
+    trainer.train()
+    return trainer
+
+
+def assert_close(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:
+    for name in left:
+        torch.testing.assert_close(left[name], right[name], atol=2e-6, rtol=1e-5)
+
+
+# ---- n = m ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mixin", MIXINS, ids=lambda mixin: mixin.__name__)
+def test_with_n_equal_to_m_it_is_trl_to_the_last_bit(make_trainer, mixin):
+    theirs = trained(make_trainer, None, "theirs", mixin=mixin, **SGD)
+    ours = trained(make_trainer, M, "ours", mixin=mixin, **SGD)
+    assert equal(weights(theirs), weights(ours))
+    for of_theirs, of_ours in zip(logged(theirs), logged(ours), strict=True):
+        timed = {"step_time", "epoch"}
+        assert {k: v for k, v in of_theirs.items() if k not in timed} == {
+            k: of_ours[k] for k in of_theirs if k not in timed
+        }
+
+
+@pytest.mark.parametrize("mixin", MIXINS, ids=lambda mixin: mixin.__name__)
+def test_with_passes_spared_n_equal_to_m_learns_the_same(make_trainer, mixin):
+    # one step: after it other random numbers are drawn, as fewer rows are shuffled
+    fields = {"mixin": mixin, "reward_funcs": zero, "max_steps": 1, **SGD}
+    theirs = trained(make_trainer, None, "theirs", **fields)
+    ours = trained(make_trainer, M, "ours", skip_zero_advantage=True, **fields)
+    assert_close(weights(theirs), weights(ours))
+
+
+# ---- n = 4 m -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skip", [None, True, False])
+@pytest.mark.parametrize(
+    "mixin", [m for m, same in MIXINS.items() if same], ids=lambda mixin: mixin.__name__
+)
+def test_with_n_above_m_it_does_what_the_same_setting_does(make_trainer, mixin, skip):
+    same = MIXINS[mixin]
+    fields = {**SGD, "skip_zero_advantage": skip, "num_iterations": 2, "max_steps": 3}
+    overridden = trained(make_trainer, N, "overridden", mixin=mixin, **fields)
+    fields["learning_rate"] *= same.get("rate", 1.0)
+    reward = REWARDS.get(same.get("reward", ""), digits)
+    plain = trained(make_trainer, N, "plain", reward_funcs=reward, **fields)
+
+    assert_close(weights(overridden), weights(plain))
+    for step in (1, 3):
+        left, right = table_of(overridden, step), table_of(plain, step)
+        assert left["kept"].tolist() == right["kept"].tolist()
+        np.testing.assert_allclose(left["reward"], right["reward"], rtol=1e-6)
+        is_doubled = mixin.__name__ == "DoubledAdvantages"
+        np.testing.assert_allclose(
+            left["advantage"], right["advantage"] * (2 if is_doubled else 1), rtol=1e-5
+        )
+    assert logged(overridden)[0]["reward"] == pytest.approx(logged(plain)[0]["reward"])
+
+
+@pytest.mark.parametrize("n", [M, N])
+def test_methods_that_look_on_are_called_and_their_logs_arrive(make_trainer, n):
+    trainer = make_trainer(n, mixin=Untouched, num_iterations=2)
+    trainer.train()
+    assert trainer.called == {name for name in vars(Untouched) if not name.startswith("__")} - {
+        "called",
+        "_look",
+    }
+    assert logged(trainer)[0]["mine"] == 1.0
+
+
+@pytest.mark.parametrize("skip", [None, True, False])
+@pytest.mark.parametrize("reward", [zero, digits], ids=["one prompt is all equal", "spread"])
+def test_advantages_of_ones_own_belong_to_their_rows(make_trainer, monkeypatch, skip, reward):
+    """Issue of CoRPO: the live prompt's rows got the dead prompt's zeros."""
+    trainer = make_trainer(
+        2 * M,
+        mixin=AdvantagesByLength,
+        reward_funcs=reward,
+        skip_zero_advantage=skip,
+        num_iterations=2,
+        max_steps=2,
+    )
+    passed = count_passed_rows(monkeypatch)
+    trainer.train()
+
+    table = table_of(trainer)
+    kept = table[table["kept"]]
+    expected = kept["tokens"] / 20 - 0.87
+    np.testing.assert_allclose(kept["advantage"], expected, atol=1e-5)
+    assert (kept["advantage"] != 0).all()  # so every row has a pass: log-probs, and two updates
+    assert passed == [2 * M, 2 * M, 2 * M]
+    assert logged(trainer)[0]["grad_norm"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda output: output["advantages"][:-1], "returned 8 rows and 7 advantages, and 8 rows"),
+        (
+            lambda output: output["advantages"].repeat(2),
+            "returned 8 rows and 16 advantages, and 8 rows",
+        ),
+    ],
+)
+def test_advantages_of_another_number_are_refused_by_name(make_trainer, change, says):
+    class Changes:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            output = super()._generate_and_score_completions(inputs)
+            return {**output, "advantages": change(output)}
+
+    with pytest.raises(UnsupportedError, match=f"Changes._generate_and_score_completions {says}"):
+        make_trainer(N, mixin=Changes).train()
+
+
+def test_advantages_for_each_token_are_trained_with(make_trainer):
+    class EachToken:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            output = super()._generate_and_score_completions(inputs)
+            output["completion_weights"] = output["completion_mask"].float()
+            return output
+
+    trainer = make_trainer(N, mixin=EachToken)  # a tensor of one's own goes along with its rows
+    trainer.train()
+    assert logged(trainer)[0]["grad_norm"] > 0
+
+
+def test_a_wrapper_on_the_trainer_itself_counts_as_a_method_does(make_trainer):
+    wrapped = make_trainer(N, "wrapped", **SGD)
+    calculate = wrapped._calculate_rewards
+    wrapped._calculate_rewards = lambda *args: -calculate(*args)
+    wrapped.train()
+    by_method = trained(make_trainer, N, "by_method", mixin=NegatedRewards, **SGD)
+    assert equal(weights(wrapped), weights(by_method))
+    assert "_calculate_rewards" in vars(wrapped)  # it is where the user put it
+    assert "_generate" not in vars(wrapped)
+
+
+def test_one_that_changes_advantages_after_their_passes_were_spared_is_told(make_trainer):
+    trainer = make_trainer(2 * M, reward_funcs=zero, num_iterations=2, skip_zero_advantage=True)
+    generate = trainer._generate_and_score_completions
+
+    def changed(inputs: Any) -> dict[str, Any]:
+        output = generate(inputs)
+        return {**output, "advantages": torch.ones_like(output["advantages"])}
+
+    trainer._generate_and_score_completions = changed
+    trainer.args.gradient_accumulation_steps = 1
+    with pytest.raises(UnsupportedError, match="set skip_zero_advantage=False"):
+        trainer.train()
+
+
+def test_a_loss_of_ones_own_is_given_every_row_unless_sparing_is_asked_for(make_trainer, caplog):
+    caplog.set_level(logging.INFO, "podsrl")
+    make_trainer(2 * M, mixin=DoubledLoss, reward_funcs=zero, max_steps=1).train()
+    why = "every row has a pass (DoubledLoss._compute_loss may give every row a gradient"
+    assert any(why in record.message for record in caplog.records)
+
+    trainer = make_trainer(2 * M, mixin=DoubledLoss, reward_funcs=zero, skip_zero_advantage=True)
+    assert trainer.pods.settings.skip_zero_advantage
+
+
+def test_a_subclass_that_prepares_its_own_inputs_is_refused_by_name(make_trainer):
+    class Prepares:
+        def _prepare_inputs(self, generation_batch: Any) -> Any:
+            return GRPOTrainer._prepare_inputs(self, generation_batch)
+
+    says = r"Prepares prepares its micro-batches without PODSTrainer\._prepare_inputs"
+    with pytest.raises(UnsupportedError, match=says):
+        make_trainer(N, mixin=Prepares).train()
+
+
+def test_a_subclass_that_makes_its_own_batch_is_refused_by_name(make_trainer):
+    class Makes:
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            return GRPOTrainer._generate_and_score_completions(self, inputs)
+
+    says = r"Makes\._generate_and_score_completions does not call TRL's own"
+    with pytest.raises(UnsupportedError, match=says):
+        make_trainer(N, mixin=Makes).train()
+
+
+def test_rewards_of_another_shape_are_refused(make_trainer):
+    class Sums:
+        def _calculate_rewards(self, *args: Any) -> Any:
+            return super()._calculate_rewards(*args).sum(dim=1)
+
+    says = r"_calculate_rewards returned shape \(32,\), .* 32 rollouts .* 1 reward functions"
+    with pytest.raises(InvalidInputError, match=says):
+        make_trainer(N, mixin=Sums).train()
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("max_variance", "is called with all 16 rollouts of a prompt, and Both._generate_and"),
+        ("max_contrast", "must not cut them by num_generations"),
+    ],
+)
+def test_what_one_method_remembers_for_the_other_is_told_to_have_other_rows(
+    make_trainer, caplog, rule, says
+):
+    seen = []
+
+    class Both:
+        def _calculate_rewards(self, *args: Any) -> Any:
+            self.remembered = super()._calculate_rewards(*args)
+            return self.remembered
+
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            output = super()._generate_and_score_completions(inputs)
+            seen.append(self.pods.own_rows(self.remembered).flatten().tolist())
+            return output
+
+    trainer = make_trainer(N, mixin=Both, downsampling_rule=rule, max_steps=1)
+    assert any(says in record.message for record in caplog.records)
+    trainer.train()
+    table = table_of(trainer)
+    assert seen == [pytest.approx(table[table["kept"]]["reward"].tolist())]
+    with pytest.raises(InvalidInputError, match="while no batch is made"):
+        trainer.pods.own_rows(torch.zeros(32))
+
+
+# ---- what is set in a run ------------------------------------------------------------------------
+
+
+def outcome(completions: list[Any], **kwargs: Any) -> list[float]:
+    return [float(i % 5 == 0) for i in range(len(completions))]
+
+
+def form(completions: list[Any], **kwargs: Any) -> list[float]:
+    return [float(3 * i % 7) for i in range(len(completions))]
+
+
+def trained_with(make_trainer: Any, n: int | None, name: str, values: Any, **fields: Any) -> Any:
+    """A trainer whose attributes were set at the end of the first of two steps."""
+    callback = SetInTheRun(1, values)
+    trainer = make_trainer(
+        n, name, reward_funcs=[outcome, form], callbacks=[callback], **{**SGD, **fields}
+    )
+    callback.trainer = trainer
+    trainer.train()
+    return trainer
+
+
+SET_IN_A_RUN = {
+    "reward_weights": {"reward_weights": torch.tensor([0.0, 1.0])},
+    "scale_rewards": {"scale_rewards": "none"},
+    "temperature": {"temperature": 0.5},
+    "epsilon": {"epsilon_low": 0.1},
+    "loss_type": {"loss_type": "dr_grpo"},
+    "learning rate": {"args.learning_rate": 0.01},
+    "reward functions": {"reward_funcs": [form, outcome]},
+    "args that TRL reads once": {"args.reward_weights": [0.0, 1.0], "args.beta": 0.5},
+}
+
+
+@pytest.mark.parametrize("values", SET_IN_A_RUN.values(), ids=SET_IN_A_RUN)
+def test_what_a_callback_sets_counts_with_n_equal_to_m_as_in_trl(make_trainer, values):
+    theirs = trained_with(make_trainer, None, "theirs", values)
+    ours = trained_with(make_trainer, M, "ours", values)
+    assert equal(weights(theirs), weights(ours))
+
+
+@pytest.mark.parametrize(
+    ("values", "score"),
+    [
+        (SET_IN_A_RUN["reward_weights"], form),
+        ({"reward_weights": torch.tensor([1.0, 0.0])}, outcome),
+        ({"args.selection_weights": [0.0, 1.0]}, form),
+        ({"args.selection_weights": [1.0, 0.0]}, outcome),
+        ({"reward_funcs": [form, form]}, form),
+    ],
+)
+def test_with_n_above_m_the_next_generation_follows_it(make_trainer, caplog, values, score):
+    caplog.set_level(logging.INFO, "podsrl")
+    trainer = trained_with(make_trainer, N, "run", values)
+    table = table_of(trainer, 2)
+    of_score = np.array(score([None] * 2 * N)).reshape(2, N)
+    kept_P_N = table["kept"].to_numpy().reshape(2, N)
+    for rewards_N, kept_N in zip(of_score, kept_P_N, strict=True):
+        # the m/2 highest and the m/2 lowest, or as good as they
+        assert sorted(rewards_N[kept_N])[-1] == max(rewards_N)
+        assert sorted(rewards_N[kept_N])[0] == min(rewards_N)
+    if "reward_funcs" not in values:
+        told = [record.message for record in caplog.records if "from here on" in record.message]
+        assert len(told) == 1
+        assert told[0].startswith("step 2: from here on ")
+
+
+def test_the_number_of_rollouts_may_change_in_a_run(make_trainer):
+    trainer = trained_with(make_trainer, N, "run", {"args.num_rollouts": 2 * M})
+    sizes = [len(table_of(trainer, step)) for step in (1, 2)]
+    assert sizes == [2 * N, 2 * 2 * M]
+    assert [entry["pods/rollouts"] for entry in logged(trainer)] == [2 * N, 2 * 2 * M]
+
+
+def test_another_rule_or_baseline_may_be_set_in_a_run(make_trainer):
+    values = {"args.downsampling_rule": "max_reward", "args.advantage_baseline": "group"}
+    trainer = trained_with(make_trainer, N, "run", values)
+    table = table_of(trainer, 2)
+    rewards_P_N = table["reward"].to_numpy().reshape(2, N)
+    kept_P_N = table["kept"].to_numpy().reshape(2, N)
+    for rewards_N, kept_N in zip(rewards_P_N, kept_P_N, strict=True):
+        assert sorted(rewards_N[kept_N]) == sorted(rewards_N)[-M:]
+
+
+def test_a_kl_term_that_is_switched_on_in_a_run_gives_every_row_a_pass(make_trainer, monkeypatch):
+    lora = LoraConfig(r=4, target_modules=["q_proj"], task_type="CAUSAL_LM")
+    callback = SetInTheRun(1, {"beta": 0.1})
+    trainer = make_trainer(
+        2 * M, reward_funcs=zero, callbacks=[callback], peft_config=lora, max_steps=2
+    )
+    callback.trainer = trainer
+    trainer.train()
+    assert [entry["pods/rows_passed"] for entry in logged(trainer)] == [M, M + 2 * M]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"num_generations": 2}, "the trainer's num_generations was changed from 4 to 2"),
+        ({"args.num_generations": 8}, "args.num_generations was changed from 4 to 8"),
+        ({"args.num_rollouts": 2}, "num_generations=4 rollouts can't be kept of num_rollouts=2"),
+        ({"args.num_rollouts": "16"}, "num_rollouts must be an integer; got '16'"),
+        ({"args.method": "max_contrast"}, "args.method was changed from None to 'max_contrast'"),
+        ({"args.advantage_baseline": "all"}, "advantage_baseline='all'; allowed: kept, group"),
+        ({"reward_weights": [1.0, 1.0]}, r"reward_weights are \[1.0, 1.0\], and TRL multiplies"),
+        ({"reward_weights": torch.ones(3)}, "reward_weights has 3 numbers for 2 reward functions"),
+        ({"args.selection_weights": [1.0]}, "selection_weights has 1 numbers for 2 reward"),
+    ],
+)
+def test_what_can_not_count_in_a_run_is_a_named_error(make_trainer, values, says):
+    with pytest.raises(InvalidInputError, match=says):
+        trained_with(make_trainer, N, "run", values)
+
+
+def test_an_evaluation_that_borrows_the_trainers_settings_leaves_training_alone(
+    make_trainer, dataset
+):
+    """Public code sets num_generations, or other reward functions, while it evaluates."""
+
+    class Borrows:
+        def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+            names = ("num_generations", "reward_funcs", "reward_weights")
+            before = {name: getattr(self, name) for name in names}
+            self.num_generations = self.args.num_generations = 1
+            self.reward_funcs = [negated]
+            self.reward_weights = torch.tensor([2.0])
+            try:
+                return super().evaluate(*args, **kwargs)
+            finally:
+                for name, value in before.items():
+                    setattr(self, name, value)
+                self.args.num_generations = before["num_generations"]
+
+    fields = {
+        "eval_dataset": dataset.select(range(4)),
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "per_device_eval_batch_size": 4,
+    }
+    trainer = make_trainer(N, mixin=Borrows, **fields)
+    trainer.train()
+    evaluations = [entry for entry in trainer.state.log_history if "eval_reward" in entry]
+    assert len(evaluations) == 2
+    assert all(entry["eval_reward"] <= 0 for entry in evaluations)
+    assert all(entry["reward"] >= 0 for entry in logged(trainer))
+
+
+# ---- reward functions ----------------------------------------------------------------------------
+
+
+def ranks_by(width: int, completions: list[Any], **kwargs: Any) -> list[float]:
+    """The rank of each completion among `width` neighbours."""
+    rewards = np.array(digits(completions)) + np.linspace(0, 1e-6, len(completions))
+    return np.concatenate(
+        [piece.argsort().argsort() for piece in rewards.reshape(-1, width)]
+    ).tolist()
+
+
+def test_a_reward_function_is_told_how_wide_a_group_is(make_trainer, dataset):
+    widths: dict[bool, set[int]] = {True: set(), False: set()}
+    trainers = []
+
+    def rank(completions: list[Any], num_rollouts: int, **kwargs: Any) -> list[float]:
+        widths[trainers[0].model.training].add(num_rollouts)
+        return ranks_by(num_rollouts, completions)
+
+    trainer = make_trainer(
+        N,
+        reward_funcs=rank,
+        eval_dataset=dataset.select(range(4)),
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=8,
+        num_generations_eval=2,
+    )
+    trainers.append(trainer)
+    trainer.train()
+    assert widths == {True: {N}, False: {2}}
+
+    table = table_of(trainer)
+    best = table[table["reward"] == N - 1]
+    assert best["kept"].all()
+    assert len(best) == 2
+
+
+@pytest.mark.parametrize("kind", ["async", "object", "partial", "without kwargs", "a column"])
+def test_every_kind_of_reward_function_is_told_it(make_trainer, dataset, kind):
+    seen: set[Any] = set()
+
+    def score(completions: list[Any], num_rollouts: Any, **kwargs: Any) -> list[float]:
+        seen.add(str(num_rollouts))
+        return digits(completions)
+
+    async def score_async(completions: list[Any], num_rollouts: int, **kwargs: Any) -> list[float]:
+        return score(completions, num_rollouts)
+
+    class Scorer:
+        __name__ = "scorer"
+
+        def __call__(self, completions: list[Any], **kwargs: Any) -> list[float]:
+            return score(completions, kwargs["num_rollouts"])
+
+    def bare(prompts, completions, completion_ids, trainer_state, **kwargs):
+        return score(completions, kwargs["num_rollouts"])
+
+    data = dataset
+    function: Any = {"async": score_async, "object": Scorer(), "without kwargs": bare}.get(
+        kind, score
+    )
+    if kind == "partial":
+        function = partial(score)
+        function.__name__ = "score"
+    if kind == "a column":
+        data = dataset.add_column("num_rollouts", ["mine"] * len(dataset))
+    make_trainer(N, reward_funcs=function, data=data, max_steps=1).train()
+    assert seen == ({str(["mine"] * 2 * N)} if kind == "a column" else {str(N)})
+
+
+def test_a_function_that_ranks_pieces_of_m_is_told(make_trainer, caplog):
+    """TRL#6680, #4707: in 5 of 12 prompts the best rollout was not kept."""
+
+    def rank(completions: list[Any], **kwargs: Any) -> list[float]:
+        return ranks_by(M, completions)
+
+    make_trainer(N, reward_funcs=[rank, digits], max_steps=2).train()
+    (said,) = [r.message for r in caplog.records if "every 4 rollouts" in r.message]
+    assert said.startswith("step 1: reward function 'rank' gave the same 4 different rewards")
+    assert "num_rollouts" in said
+
+
+@pytest.mark.parametrize("kind", ["plain", "nested", "object"])
+def test_a_function_that_reads_num_generations_is_told_at_once(make_trainer, caplog, kind):
+    def plain(completions: list[Any], args: Any = None, **kwargs: Any) -> list[float]:
+        return digits(completions) if args is None else [args.num_generations]
+
+    def nested(completions: list[Any], **kwargs: Any) -> list[float]:
+        return [(lambda num_generations: 0.0)(4) for _ in completions]
+
+    class Scorer:
+        __name__ = "scorer"
+
+        def __call__(self, completions: list[Any], **kwargs: Any) -> list[float]:
+            num_generations = 4
+            return [0.0 * num_generations for _ in completions]
+
+    function: Any = {"plain": plain, "nested": nested, "object": Scorer()}[kind]
+    make_trainer(N, reward_funcs=[function, digits])
+    (said,) = [r.message for r in caplog.records if "reads num_generations" in r.message]
+    assert f"{function.__name__!r} reads num_generations (4), and 16 rollouts" in said
+
+    caplog.clear()
+    make_trainer(M, "as TRL", reward_funcs=[function, digits])  # a group is as wide as it thinks
+    assert not [r for r in caplog.records if "reads num_generations" in r.message]
+
+
+def test_a_subclass_finds_the_attributes_of_its_reward_functions(make_trainer):
+    """Public code leaves results on the function for the trainer to read, and takes them away."""
+
+    class Scorer:
+        __name__ = "scorer"
+        last: list[float] | None = None
+
+        def __call__(self, completions: list[Any], **kwargs: Any) -> list[float]:
+            self.last = digits(completions)
+            return self.last
+
+        def forget(self) -> None:
+            self.last = None
+
+    async def asynchronous(completions: list[Any], **kwargs: Any) -> list[float]:
+        asynchronous.last = digits(completions)
+        return asynchronous.last
+
+    seen = []
+
+    class Reads:
+        def _calculate_rewards(self, *args: Any) -> Any:
+            rewards = super()._calculate_rewards(*args)
+            scorer, awaited = self.reward_funcs
+            seen.append([scorer.last == awaited.last, len(scorer.last)])
+            scorer.forget()
+            awaited.last = None
+            return rewards
+
+    scorer = Scorer()
+    make_trainer(N, mixin=Reads, reward_funcs=[scorer, asynchronous], max_steps=1).train()
+    assert seen == [[True, 2 * N]]
+    assert scorer.last is None
+    assert asynchronous.last is None
+
+
+# ---- what is logged ------------------------------------------------------------------------------
+
+
+def test_a_column_called_kept_is_refused_where_podsrl_adds_one(make_trainer):
+    def with_log(completions: list[Any], log_extra: Any, **kwargs: Any) -> list[float]:
+        log_extra("kept", ["mine"] * len(completions))
+        return digits(completions)
+
+    make_trainer(M, "as TRL", reward_funcs=with_log, max_steps=1).train()
+    with pytest.raises(Exception, match=r"log_extra\('kept', ...\).* choose another"):
+        make_trainer(N, reward_funcs=with_log, max_steps=1).train()
+
+
+@pytest.mark.parametrize("logging_steps", [1, 2])
+def test_an_evaluation_in_the_same_step_leaves_the_table_of_training(
+    make_trainer, dataset, logging_steps
+):
+    trainer = make_trainer(
+        N,
+        log_completions=True,
+        num_completions_to_print=0,
+        logging_steps=logging_steps,
+        eval_dataset=dataset.select(range(4)),
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=8,
+        num_generations_eval=2,
+    )
+    trainer.train()
+    folder = Path(trainer.args.output_dir) / "completions"
+    names = sorted(file.name for file in folder.iterdir())
+    of_training = [f"completions_{s:05d}.parquet" for s in (1, 2) if s % logging_steps == 0]
+    of_evaluation = [f"completions_{s:05d}_eval.parquet" for s in (1, 2)]
+    assert names == sorted(of_training + of_evaluation)
+    for name in of_training:
+        table = pd.read_parquet(folder / name)
+        assert table["kept"].sum() == 8
+        assert len(table) == 2 * N
+
+
+def test_rewards_that_differ_by_function_alone_are_selected_by_and_are_no_empty_step(
+    make_trainer, caplog
+):
+    """SkyRL#2104: the raw sums of a group are all equal, and the normalised ones are not."""
+
+    def two(completions: list[Any], **kwargs: Any) -> list[float]:
+        return [2.0 * (i % 4 == 0) for i in range(len(completions))]
+
+    def one(completions: list[Any], **kwargs: Any) -> list[float]:
+        return [float(i % 4 in (1, 2)) for i in range(len(completions))]
+
+    def rest(completions: list[Any], **kwargs: Any) -> list[float]:
+        return [[0.0, 1.0, 1.0, 2.0][i % 4] for i in range(len(completions))]
+
+    aggregation = {"multi_objective_aggregation": "normalize_then_sum"}
+    functions = [two, one, rest]
+    fields = {"reward_funcs": functions, "max_steps": 1, **aggregation}
+    trainer = trained(make_trainer, N, "ours", **fields)
+    theirs = trained(make_trainer, None, "theirs", **fields)
+
+    (metrics,) = logged(trainer)
+    assert metrics["frac_reward_zero_std"] == logged(theirs)[0]["frac_reward_zero_std"] == 0
+    assert metrics["grad_norm"] > 0
+    assert not [r for r in caplog.records if "teaches nothing" in r.message]
+
+    # [2, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 2] normalised over the group and summed
+    parts = np.array([[2.0, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 2]] * 4)
+    sums = ((parts - parts.mean(axis=0)) / parts.std(axis=0, ddof=1)).sum(axis=1)
+    table = table_of(trainer)
+    for kept_N in table["kept"].to_numpy().reshape(2, N):
+        assert sums[kept_N].max() == sums.max()
+        assert sums[kept_N].min() == sums.min()
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [([1.0, 0.0], [0.0, 1.0]), ([3.0, 0.0], [0.0, 3.0]), ([1.0, 0.5, 0.0], [0.0, 0.5, 1.0])],
+)
+def test_where_the_normalised_sums_are_equal_too_it_is_said(make_trainer, caplog, functions):
+    def function_of(values: list[float], name: str) -> Any:
+        def score(completions: list[Any], **kwargs: Any) -> list[float]:
+            return [values[i % len(values)] for i in range(len(completions))]
+
+        score.__name__ = name
+        return score
+
+    first, second = (function_of(v, n) for v, n in zip(functions, ("a", "b"), strict=True))
+    make_trainer(
+        12,
+        reward_funcs=[first, second],
+        multi_objective_aggregation="normalize_then_sum",
+        max_steps=1,
+    ).train()
+    assert [r for r in caplog.records if "this step teaches nothing" in r.message]
+
+
+def test_where_every_answer_is_taken_for_cut_off_it_is_told_and_why(make_trainer, caplog):
+    """TRL#7039, open-r1#271: an answer that ends by another token, or by a stop string."""
+    trainer = make_trainer(
+        2 * M,
+        reward_funcs=form,
+        mask_truncated_completions=True,
+        max_completion_length=4,
+        max_steps=3,
+    )
+    before = weights(trainer)
+    trainer.train()
+    assert equal(before, weights(trainer))
+    (said,) = [r.message for r in caplog.records if "left out all kept rows" in r.message]
+    assert said.startswith("step 1: mask_truncated_completions left out all kept rows")
+    assert "Here the last tokens are " in said
+    assert not [r for r in caplog.records if "teaches nothing" in r.message]
+
+
+def test_the_log_says_which_method_a_run_was(make_trainer):
+    trainer = make_trainer(N, method="cppo", max_steps=1)
+    trainer.train()
+    run = trainer.pods.recorder.run
+    assert run.config()["arm"] == "cppo"
+    assert run.finished()["arm"] == "cppo"
+
+
+def test_texts_that_a_subclass_changes_are_those_that_are_logged(make_trainer):
+    trainer = make_trainer(N, mixin=LongerTexts, max_steps=1)
+    trainer.train()
+    assert table_of(trainer)["completion"].str.endswith("777").all()

@@ -173,6 +173,34 @@ def test_an_answer_that_could_not_be_scored_has_no_reward_and_not_0(run_script, 
     assert {reward for of_question in point.rewards for reward in of_question} == {None, 1.0}
 
 
+SUBCLASS = """
+class Mine(GRPOTrainer):
+    def _calculate_rewards(self, *args, **kwargs):
+        return 3 - super()._calculate_rewards(*args, **kwargs)
+
+
+trainer = Mine("""
+
+
+@pytest.mark.usefixtures("with_parent")
+@pytest.mark.parametrize("method", ["pods", "grpo", "max_contrast"])
+def test_what_a_subclass_in_the_script_makes_of_rewards_counts_in_every_arm_and_in_the_measure(
+    run_script, tmp_path, method
+):
+    one_for_all = SCRIPT.replace("REWARD", "return [1.0 * (i % 2) for i in range(len(answer))]")
+    text = one_for_all.replace("trainer = GRPOTrainer(", SUBCLASS)
+    process, _, _ = run_script(text, seconds=0.5, method=method)
+    assert process.wait() == 0, process.said()
+
+    run = RunFolder(tmp_path / "run")
+    (point,) = evaluations(run)
+    assert {reward for of_question in point.rewards for reward in of_question} == {2.0, 3.0}
+    table = run.rollouts(1).to_pandas()
+    assert set(table["reward"]) == {2.0, 3.0}
+    raises = table["advantage"] > 0
+    assert set(table[raises]["reward"]) == {3.0}  # and not the highest before it was turned round
+
+
 @pytest.mark.usefixtures("with_parent")
 def test_grpo_in_minibatches_generates_as_much_as_pods_for_as_many_updates(run_script, tmp_path):
     process, _, _ = run_script(seconds=1.5, method=MINIBATCHES)

@@ -21,7 +21,7 @@ from podslab.training.lab_trainer import LabTrainer
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import plain
 from podsrl.trl.checkpoint import last_complete
-from podsrl.trl.seam import swapped
+from podsrl.trl.seam import in_front, swapped
 from podsrl.trl.trainer import with_parameters_of
 
 
@@ -54,9 +54,6 @@ class ComparedTrainer(LabTrainer):
         self.questions = Questions.of(train_dataset, eval_dataset, self.job.held_out)
         self._refuse_ready_optimizer(kwargs)
         self._leave_out_early_stopping(kwargs)
-        self._rewards_of_evaluation: list[torch.Tensor] = []
-        self._lengths_of_evaluation: list[int] = []
-
         super().__init__(
             model,
             reward_funcs,
@@ -114,15 +111,6 @@ class ComparedTrainer(LabTrainer):
             )
         raise ScriptEnded(0)
 
-    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
-        rewards_R_F = super()._calculate_rewards(inputs, prompts, completions, ids)
-        if not self.model.training:
-            weighted_R = (rewards_R_F * self.reward_weights.to(rewards_R_F.device)).nansum(dim=1)
-            weighted_R[torch.isnan(rewards_R_F).all(dim=1)] = torch.nan
-            self._rewards_of_evaluation.append(weighted_R.cpu())
-            self._lengths_of_evaluation += [len(completion) for completion in ids]
-        return rewards_R_F
-
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Generate and score, which is all that a measurement wants; TRL goes on to the loss."""
         self._prepare_inputs(inputs)
@@ -145,11 +133,22 @@ class ComparedTrainer(LabTrainer):
         TRL's own evaluation generates and scores them. Random numbers and metrics are those of an
         evaluation of their own, so that a run goes on as if it had not been measured.
         """
-        self._rewards_of_evaluation.clear()
-        self._lengths_of_evaluation.clear()
+        calculate_rewards = self._calculate_rewards  # as a subclass in the script has it
+        batches: list[torch.Tensor] = []
+        own_lengths: list[int] = []
+
+        def recorded(inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+            rewards_R_F = calculate_rewards(inputs, prompts, completions, ids)
+            weighted_R = (rewards_R_F * self.reward_weights.to(rewards_R_F.device)).nansum(dim=1)
+            weighted_R[torch.isnan(rewards_R_F).all(dim=1)] = torch.nan
+            batches.append(weighted_R.cpu())
+            own_lengths.extend(len(completion) for completion in ids)
+            return rewards_R_F
+
         devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
         with (
             torch.random.fork_rng(devices),
+            in_front(self, _calculate_rewards=recorded),
             swapped(self, num_generations_eval=answers),
             self._greedy() if greedy else nullcontext(),
         ):
@@ -159,8 +158,8 @@ class ComparedTrainer(LabTrainer):
             self.model.train(was_training)  # TRL logs a step by the mode that the model is in
 
         # The last batch of several processes is filled up with the first questions.
-        rewards_R = torch.cat(self._rewards_of_evaluation)[: len(questions) * answers]
-        lengths = gather_object(self._lengths_of_evaluation)
+        rewards_R = torch.cat(batches)[: len(questions) * answers]
+        lengths = gather_object(own_lengths)
         return rewards_R.view(len(questions), answers), sum(lengths) / max(1, len(lengths))
 
     @contextmanager

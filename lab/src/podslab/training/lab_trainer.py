@@ -15,6 +15,7 @@ from trl.trainer import utils
 from podslab.evaluation.fast_generation import generating_fast
 from podslab.training.budget import Spent
 from podsrl.trl import PODSTrainer
+from podsrl.trl.steady import checkpointing_paused
 from podsrl.trl.swapped import swapped
 
 # Parameters of glibc's `mallopt`, from malloc.h: how many blocks may have memory of their own, and
@@ -101,6 +102,7 @@ class LabTrainer(PODSTrainer):
         """
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
         with (
+            checkpointing_paused(self.model),
             unwrap_model_for_generation(
                 self.model_wrapped,
                 self.accelerator,

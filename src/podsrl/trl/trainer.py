@@ -38,6 +38,7 @@ from podsrl.trl.reward_functions import check_rewards, checked, refuse_twice
 from podsrl.trl.run_state import RunState
 from podsrl.trl.signatures import with_parameters_of
 from podsrl.trl.spare_passes import PassSparing, without_zero_advantage_rows
+from podsrl.trl.steady import checkpointing_paused, input_hooks_replaced, loaders_forgotten
 from podsrl.trl.step_safety import StepSafety
 from podsrl.trl.swapped import engine_for_rollouts, swapped
 
@@ -130,7 +131,8 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         self._step = 0
         self._pending_extra_logs.clear()
         try:
-            output = super().train(resume_from_checkpoint, *args, **kwargs)
+            with input_hooks_replaced(self.model):
+                output = super().train(resume_from_checkpoint, *args, **kwargs)
             self.recorder.finish(self.state.global_step, self.clock.training_seconds)
             return output
         finally:
@@ -147,6 +149,11 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             callbacks = self.callback_handler.callbacks
             write_to_tensorboard(callbacks, self._completions, self.state.global_step)
 
+    def get_eval_dataloader(self, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; it is of one evaluation."""
+        with loaders_forgotten(self.accelerator):
+            return super().get_eval_dataloader(*args, **kwargs)
+
     @property
     def clock(self) -> PhaseClock:
         """The clock of the run."""
@@ -157,14 +164,16 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's method on its own rows; with environments, which it resets first, on n of each."""
         if not self.model.training:
-            output = super()._generate_and_score_completions(inputs)
+            with checkpointing_paused(self.model):
+                output = super()._generate_and_score_completions(inputs)
             self.model.eval()  # TRL's continuous batching leaves it in training mode
             return output
 
         self._generation = Generation(self._asked(inputs))
         try:
             # `_hand_over` may switch the log of images off, for this generation alone.
-            with swapped(self, log_multimodal=self.log_multimodal):
+            log_images = swapped(self, log_multimodal=self.log_multimodal)
+            with log_images, checkpointing_paused(self.model):
                 output = super()._generate_and_score_completions(self._generation.asked.rows)
             with self.clock.phase("select"):
                 return self._finish(self._generation, output)

@@ -20,10 +20,10 @@ _HOOKS_OF_TENSORS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 #: What grows, and is meant to or is the host's; docs/trl.md says how much it is.
 KNOWN = (
     # One dictionary for each logged step: transformers keeps it, and saves it with a checkpoint.
-    "trainer.state.log_history",
+    ".state.log_history",
     # One reference for each epoch: accelerate takes it away where a loader is read to its end, and
     # transformers asks for no more batches than it needs.
-    "trainer.accelerator.gradient_state._dataloader_references_ref",
+    ".gradient_state._dataloader_references_ref",
 )
 
 
@@ -67,7 +67,7 @@ def _containers(thing: Any, path: str, seen: set[int], depth: int) -> Iterator[t
     seen.add(id(thing))
     if isinstance(thing, (torch.nn.Module, ModuleType, FunctionType, MethodType, type)):
         return  # a model's parts are counted by `hooks`
-    if path in KNOWN:
+    if path.endswith(KNOWN):
         return
     if is_container:
         yield path, len(thing)

@@ -138,6 +138,17 @@ def test_inside_no_layer_checkpoints_and_afterwards_the_same_ones_do(model):
     assert layers(model) == some
 
 
+def test_layers_that_a_user_leaves_out_of_checkpointing_stay_left_out(make_trainer, model):
+    if not hasattr(model, "activation_checkpointing_enable"):
+        pytest.skip("every_n_layers came with a later transformers")
+    kwargs = {"every_n_layers": 2}
+    trainer = make_trainer(8, **SHORT, max_steps=2, gradient_checkpointing_kwargs=kwargs)
+    trainer.train()
+    model.activation_checkpointing_enable(every_n_layers=2)
+    assert layers(trainer.model) == layers(model)
+    assert len(set(layers(model))) == 2
+
+
 def test_a_model_that_does_not_checkpoint_is_left_alone(model):
     before = [dict(vars(module)) for module in model.modules()]
     with checkpointing_paused(model):

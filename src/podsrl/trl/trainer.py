@@ -35,6 +35,7 @@ from podsrl.trl.logged import masked_rows, pods_metrics, trl_metrics
 from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.recorder import PAPER, RunRecorder
 from podsrl.trl.reward_functions import check_rewards, checked, refuse_twice
+from podsrl.trl.reward_models import in_batches
 from podsrl.trl.run_state import RunState
 from podsrl.trl.signatures import with_parameters_of
 from podsrl.trl.spare_passes import PassSparing, without_zero_advantage_rows
@@ -98,7 +99,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             check_environments(self._environment_pool, train_dataset, "train_dataset")
         refuse_twice(self.reward_func_names)
         self.reward_funcs = [
-            checked(function, name, self._next_step)
+            checked(in_batches(function, args), name, self._next_step)
             for function, name in zip(self.reward_funcs, self.reward_func_names, strict=True)
         ]
 

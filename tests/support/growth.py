@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 _PACKAGES = ("podsrl", "podslab", "trl", "transformers", "accelerate")
 _DEEPEST = 6
 _HOOKS_OF_TENSORS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-#: What grows, and is meant to or is the host's; docs/trl.md says how much it is.
+#: What grows in the hosts, and is left as it is there.
 KNOWN = (
     # One dictionary for each logged step: transformers keeps it, and saves it with a checkpoint.
     ".state.log_history",

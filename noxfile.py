@@ -112,6 +112,14 @@ def notebooks(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def soak(session: nox.Session) -> None:
+    """Thousands of steps with every default: nothing has grown after them. 5 minutes."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with session.chdir("tests"):
+        here(session, "-m", "support.soak", *session.posargs)
+
+
+@nox.session(venv_backend="none")
 def bench(session: nox.Session) -> None:
     """What selecting adds to a step, by rollouts and processes: 2 minutes on two free cores."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")

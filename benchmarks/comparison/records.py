@@ -102,6 +102,9 @@ class Records:
             InvalidInputError: There is a JSON of an attempt that the ledger does not list, or one
                 whose settings are not those of the protocol that it was begun by.
         """
+        # An attempt writes its line before its JSON. Listed in the other order, a file may be of an
+        # attempt that another process began and ended between the two looks.
+        there = sorted((self.folder / "raw").glob("*.json"))
         found = []
         files = set()
         for line in self._lines():
@@ -129,7 +132,7 @@ class Records:
                     result=result,
                 )
             )
-        for file in sorted((self.folder / "raw").glob("*.json")):
+        for file in there:
             if file not in files:
                 raise InvalidInputError(
                     f"{file} is of no attempt in {self.ledger}, so it is not reported: restore the"

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import random
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -343,6 +344,35 @@ def test_a_raw_file_that_the_ledger_does_not_list_is_refused(records, small):
     records.end(run, 1, result_of(small, run, 1e-4))
     with pytest.raises(InvalidInputError, match="of no attempt in"):
         records.attempts()
+
+
+def test_an_attempt_that_another_process_makes_during_the_look_is_of_the_ledger(
+    records, monkeypatch
+):
+    look = Path.glob
+
+    def look_while_another_begins_and_ends(folder, pattern):
+        yield from look(folder, pattern)
+        make(records, records.protocol.runs[1])
+
+    make(records, records.protocol.runs[0])
+    with monkeypatch.context() as while_looking:
+        while_looking.setattr(Path, "glob", look_while_another_begins_and_ends)
+        states = [attempt.state for attempt in records.attempts()]
+    assert states == ["ended", "ended"]  # of the line that came after the look, its file too
+
+    read = Records._lines
+    with monkeypatch.context() as while_reading:
+
+        def read_while_another_begins_and_ends(self):
+            lines = read(self)
+            while_reading.undo()
+            make(records, records.protocol.runs[2])
+            return lines
+
+        while_reading.setattr(Records, "_lines", read_while_another_begins_and_ends)
+        assert len(records.attempts()) == 2  # the third is seen by the next look
+    assert len(records.attempts()) == 3
 
 
 def test_a_run_with_other_settings_than_the_protocols_is_refused(records, small):

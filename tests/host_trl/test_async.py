@@ -39,6 +39,7 @@ from podsrl.trl.async_grpo.scored_groups import ScoredGroups
 from support.agents import questions, text_model
 from support.async_runs import down, letters, lower, on_cpu, short, text_of
 from support.brute_force import highest_variance
+from support.growth import CountAt, containers, grown, of_trainer
 from support.vllm_stand_in import PolicyServer, serving
 
 N = 8
@@ -704,3 +705,37 @@ def test_groups_that_were_scored_since_the_last_log_become_metrics_once(worker, 
 
     with pytest.raises(queue.Empty):  # of the same groups nothing is left
         scored.get_nowait()
+
+
+# ---- after many steps ----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_trainer_with_our_worker_holds_no_more_after_many_steps(saved, args):
+    """Except for the numbers of the prompts that were trained on, which TRL remembers."""
+    with serving(PolicyServer(text_model()[0])) as server:
+        config = args(vllm_server_base_url=server.url, max_steps=24, logging_steps=1)
+        trainer = trainer_of(saved, letters, config, server)
+        worker = in_a_fork(trainer, rollout_log_max_rows=4 * N)
+        worker_of = {"worker": worker}
+        at = CountAt(lambda: of_trainer(trainer) | containers(worker_of, "ours"), steps=(8, 16, 24))
+        trainer.add_callback(at)
+        trainer.train()
+
+    # Rows that wait for the next batch are now more, now less.
+    early = grown(at.counts[8], at.counts[16])
+    late = grown(at.counts[16], at.counts[24])
+    assert {name: late[name] for name in late if name in early and "_trained_gr" not in name} == {}
+
+
+def test_the_process_that_generates_holds_no_more_after_many_groups(worker, loop_of):
+    loop = loop_of(worker(letters, rule="max_contrast", window=2))
+    counts = []
+    for first, last in ((0, 20), (20, 60)):
+        for number in range(first, last):
+            sent(loop, group_of(TEXTS, group_id=number))
+        while not loop._metrics_queue.empty():  # as the trainer's log empties it
+            loop._metrics_queue.get_nowait()
+        counts.append(containers(loop, "loop"))
+    assert grown(*counts) == {}
+    assert "loop._waiting" in counts[0]

@@ -100,12 +100,33 @@ def test_a_folder_that_another_process_writes_to_is_refused_until_that_has_ended
 
     holder.kill()  # it leaves its lock's file and a process behind
     holder.wait()
-    assert (folder / ".lock").exists()
+    assert (folder / ".podsrl.lock").exists()
     trainer.train()
     assert steps_of(folder) == [1]
-    assert not (folder / ".lock").exists()  # another process may report or go on
+    assert not (folder / ".podsrl.lock").exists()  # another process may report or go on
     trainer.train()
     holder.communicate()
+
+
+@pytest.mark.parametrize("holds", ["config", "config and a checkpoint"])
+def test_a_config_of_the_users_own_in_the_output_dir_is_not_overwritten(make_trainer, holds):
+    trainer = make_trainer(8, max_steps=1, save_strategy="no")
+    folder = Path(trainer.args.output_dir)
+    folder.mkdir(exist_ok=True)
+    (folder / "config.yaml").write_text("learning_rate: 1.0e-6\n")
+    if holds != "config":
+        (folder / "checkpoint-7").mkdir()
+        (folder / "checkpoint-7" / "model.bin").write_text("weights")
+
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(InvalidInputError, match=r"config.yaml would be overwritten.*output_dir"):
+        trainer.train()
+    assert (folder / "config.yaml").read_text() == "learning_rate: 1.0e-6\n"
+    assert sorted(folder.rglob("*")) == before
+
+    (folder / "config.yaml").rename(folder / "mine.yaml")
+    trainer.train()
+    assert steps_of(folder) == [1]
 
 
 def hold(folder: Path) -> subprocess.Popen[str]:
@@ -125,7 +146,7 @@ def test_a_folder_stays_locked_when_its_own_process_reads_the_lock(tmp_path):
     """As a copy or an upload of the folder does."""
     run = RunFolder(tmp_path)
     run.lock()
-    assert f"process {os.getpid()}" in (tmp_path / ".lock").read_text()
+    assert f"process {os.getpid()}" in (tmp_path / ".podsrl.lock").read_text()
     run.lock()  # `pods train` begins before the trainer does
 
     other = [sys.executable, "-c", HOLD, str(tmp_path)]

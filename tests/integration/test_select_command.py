@@ -94,12 +94,14 @@ def test_the_best_one_of_each_group_is_kept(capsys, tmp_path):
 
 
 def test_files_whose_rewards_are_whole_numbers_and_fractions_go_together(capsys, tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
     for name, rewards in (("a", [0, 1]), ("b", [0.5, 1.0]), ("c", ["x", "y"])):
         table = pa.table({"prompt": [name, name], "reward": rewards})
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    flags = ["select", str(tmp_path), "--keep", "2", "--output", str(tmp_path / "out.parquet")]
+        pq.write_table(table, folder / f"{name}.parquet")
+    flags = ["select", str(folder), "--keep", "2", "--output", str(tmp_path / "out.parquet")]
     assert "c.parquet is damaged, or unlike the others" in fails(flags, capsys)
-    (tmp_path / "c.parquet").unlink()
+    (folder / "c.parquet").unlink()
     assert main(flags) == 0
     assert pq.read_table(tmp_path / "out.parquet")["reward"].to_pylist() == [0.0, 1.0, 0.5, 1.0]
 
@@ -139,10 +141,11 @@ def test_an_output_of_another_kind_than_what_is_read_is_refused(capsys, tmp_path
     write_rollouts(path, {"a": [0, 1, 2]})
     for name in ("kept.parquet", "kept.csv", "kept"):
         command = ["select", str(path), "--keep", "2", "--output", str(tmp_path / name)]
-        assert f"{name} must end in .jsonl, as what is read" in fails(command, capsys)
+        assert f"{name} must end in .jsonl" in fails(command, capsys)
 
-    RunFolder(tmp_path).write_rollouts(1, rollouts(groups=1, n=4, m=2))
-    command = ["select", str(tmp_path), "--keep", "2", "--output", str(tmp_path / "kept.jsonl")]
+    run = RunFolder(tmp_path / "run")
+    run.write_rollouts(1, rollouts(groups=1, n=4, m=2))
+    command = ["select", str(run.path), "--keep", "2", "--output", str(tmp_path / "kept.jsonl")]
     assert "kept.jsonl must end in .parquet" in fails(command, capsys)
     assert not list(tmp_path.glob("kept*"))
 

@@ -182,6 +182,7 @@ def test_progress_is_told_from_the_runs_own_files(tmp_path):
         assert (state["step"], state["total_steps"]) == (4, 10)
         assert state["seconds_left"] == 12.0  # six steps of two seconds
         run.finish("pods", 0, 10, 20.0)
+        dataset.refresh()
         assert dataset.state()["runs"][0]["state"] == "finished"
 
 

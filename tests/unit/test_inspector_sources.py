@@ -1,8 +1,10 @@
 """What `pods inspect` opens: runs, dumps of other programs, files of rollouts."""
 
+import io
 import json
 import math
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +12,7 @@ import pytest
 
 import podsrl
 from podsrl.errors import InvalidInputError
+from podsrl.inspector import sources
 from podsrl.inspector.conversion import Keep
 from podsrl.inspector.sources import find_sources
 from support.inspected import age, dataset_of, write_run
@@ -261,3 +264,49 @@ def test_what_cannot_be_opened_is_told_with_what_can(tmp_path):
         find_sources([tmp_path / "notes.txt"], Keep())
     with pytest.raises(InvalidInputError, match=re.escape("verl's rollout_data_dir, slime's")):
         find_sources([tmp_path], Keep())
+
+
+def test_a_run_that_ends_while_it_is_read_is_finished_at_the_next_look(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run", steps=(1,))
+    run.append_metrics({"step": 1, "reward": 0.25})
+    read = Path.open
+
+    def open_and_end(path, *how, **named):
+        if path.name != "metrics.jsonl" or how != ("rb",):
+            return read(path, *how, **named)
+        file = read(path, *how)
+        text = io.BytesIO(file.read())
+        file.close()
+        run.append_metrics({"step": 2, "reward": 0.75})
+        run.finish("pods", 0, 2, 1.0)
+        return text
+
+    [source] = find_sources([run.path], Keep(None))
+    with monkeypatch.context() as while_reading:
+        while_reading.setattr(Path, "open", open_and_end)
+        assert [row["step"] for row in source.metrics()] == [1]
+    assert (source.progress().state, source.progress().step) == ("training", 1)
+
+    assert [row["step"] for row in source.metrics()] == [2]
+    assert (source.progress().state, source.progress().step) == ("finished", 2)
+
+
+@pytest.mark.parametrize("what_goes", ["the step's folder", "a file of the step"])
+def test_a_step_that_is_thinned_out_while_it_is_listed_is_left_out(
+    tmp_path, monkeypatch, what_goes
+):
+    run = write_run(tmp_path / "run", steps=(1, 2, 3))
+    [source] = find_sources([run.path], Keep(None))
+    listed = sources._entries
+
+    def list_and_thin_out(folder):
+        entries = listed(folder)
+        if Path(folder).name == ("rollouts" if what_goes == "the step's folder" else "step_000002"):
+            run.delete_parts(2, process=0, world=1)
+            run.sweep()
+        return entries
+
+    with monkeypatch.context() as while_listing:
+        while_listing.setattr(sources, "_entries", list_and_thin_out)
+        steps = [file.path.parent.name for file in source.files()]
+    assert steps == ["step_000001", "step_000003"]

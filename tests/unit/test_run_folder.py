@@ -230,7 +230,7 @@ def test_a_foreign_config_below_a_folder_is_skipped_with_a_note(tmp_path, caplog
 
 def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path):
     (tmp_path / "file").write_text("mine")
-    (tmp_path / "run" / ".lock").mkdir(parents=True)  # as one that others may not open
+    (tmp_path / "run" / ".podsrl.lock").mkdir(parents=True)  # as one that others may not open
     for folder, why in (("file", "File exists"), ("run", "Is a directory")):
         with pytest.raises(InvalidInputError, match=f"can't write to {tmp_path / folder}: {why}"):
             RunFolder(tmp_path / folder).lock()

@@ -97,6 +97,30 @@ def test_a_run_without_evaluations_is_refused(tmp_path):
             numbers(tmp_path, clock=clock)
 
 
+def test_a_run_that_ends_while_it_is_read_is_not_called_finished_without_its_last_evaluation(
+    tmp_path, monkeypatch
+):
+    accuracies = (0.1, 0.3, 0.8)
+    run = write_run(tmp_path / "pods", "pods", 0, accuracies)
+    (run.path / "finished.json").unlink()
+    read = RunFolder.metrics
+
+    def read_while_it_ends(folder):
+        rows = read(folder)
+        append_evaluation(folder, evaluation(30, 30, 0.9))
+        folder.finish("pods", 0, 30, 30.0)
+        return rows
+
+    with monkeypatch.context() as while_reading:
+        while_reading.setattr(RunFolder, "metrics", read_while_it_ends)
+        comparison = load_comparison([tmp_path], Choices())
+    assert f"{run.path} is not finished" in comparison.notes
+
+    comparison = load_comparison([tmp_path], Choices())
+    assert not any("is not finished" in note for note in comparison.notes)
+    assert len(comparison.runs[0].evaluations) == len(accuracies) + 1
+
+
 def test_mixed_tasks_are_refused(tmp_path):
     write_comparison(tmp_path)
     append_evaluation(RunFolder(tmp_path / "pods/seed-1"), evaluation(40, 40, 0.3, task="gsm8k"))

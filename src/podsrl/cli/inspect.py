@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsrl.errors import InvalidInputError, fields_named, needed
-from podsrl.rollout_log.files import write_whole
+from podsrl.rollout_log.output import OutputFile, is_own_page
 
 if TYPE_CHECKING:
     from podsrl.inspector.app import InspectorServer
@@ -88,15 +88,20 @@ def run(args: argparse.Namespace) -> int:
     if (args.steps or args.prompts) and not args.export:
         raise InvalidInputError("--steps and --prompts are for the page that --export writes")
 
-    dataset = Dataset(lambda: find_sources(args.paths, keep))
+    output = None
     if args.export:
-        _export(dataset, args)
+        output = OutputFile(args.export, "--export", (".html", ".htm"), args.paths, is_own_page)
+        output.check()  # before all rollouts are read
+
+    dataset = Dataset(lambda: find_sources(args.paths, keep))
+    if output is not None:
+        _export(dataset, args, output)
     else:
         _serve(dataset, args)
     return 0
 
 
-def _export(dataset: "Dataset", args: argparse.Namespace) -> None:
+def _export(dataset: "Dataset", args: argparse.Namespace, output: OutputFile) -> None:
     with needed("inspect"):
         from podsrl.inspector.export import export_page
 
@@ -104,8 +109,8 @@ def _export(dataset: "Dataset", args: argparse.Namespace) -> None:
         page = export_page(dataset, args.steps, args.prompts)
     finally:
         dataset.close()
-    write_whole(args.export, page.encode())
-    print(f"wrote {args.export} (open it in a browser)")
+    output.write(page.encode())
+    print(f"wrote {output.path} (open it in a browser)")
 
 
 def _serve(dataset: "Dataset", args: argparse.Namespace) -> None:

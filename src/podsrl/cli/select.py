@@ -10,7 +10,8 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError, fields_named, needed
 from podsrl.rewards import as_number, is_number
-from podsrl.rollout_log.files import json_object, write_whole
+from podsrl.rollout_log.files import json_object
+from podsrl.rollout_log.output import OutputFile
 from podsrl.selection import Selection
 
 SUMMARY = "keep the rollouts in a file that a rule chooses"
@@ -75,20 +76,20 @@ def run(args: argparse.Namespace) -> int:
     """
     files = _files(args.rollouts)
     is_parquet = files[0].suffix == ".parquet"
-    _check_output(args.output, files[0].suffix)
+    output = _output(args.output, args.rollouts, files[0].suffix)
 
     source: Any
     with needed("rollouts"):
         rows, source = _read_parquet(files) if is_parquet else _read_lines(files[0])
-    if is_parquet and not args.output:
+    if is_parquet and output is None:
         raise InvalidInputError("parquet can't be printed; say where to write with --output")
 
     groups = _rewards_of_groups(rows, args.rollouts, args.group_by, args.reward)
     kept = _select(groups, args)
-    if is_parquet:
-        _write_parquet(source, kept, args.output)
-    else:
-        _write_lines(source, kept, args.output)
+    if not is_parquet:
+        _write_lines(source, kept, output)
+    elif output is not None:
+        _write_parquet(source, kept, output)
     print(f"kept {len(kept)} of {len(rows)} rollouts in {len(groups)} groups", file=sys.stderr)
     return 0
 
@@ -109,15 +110,20 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _check_output(output: Path | None, suffix: str) -> None:
-    """Refuse a file that exists, or of another kind than what is read."""
-    if output is None:
-        return
-    if output.exists():
-        raise InvalidInputError(f"{output} exists; choose another --output or remove it")
+def _output(path: Path | None, read: Path, suffix: str) -> OutputFile | None:
+    """Where to write; refused if it exists, or is of another kind than what is read."""
+    if path is None:
+        return None
     usual = ".parquet" if suffix == ".parquet" else ".jsonl"
-    if output.suffix not in (suffix, usual):
-        raise InvalidInputError(f"{output} must end in {suffix or '.jsonl'}, as what is read")
+    suffixes = tuple(dict.fromkeys(kind for kind in (suffix, usual) if kind))
+    output = OutputFile(path, "--output", suffixes, inputs=[read])
+    output.check()
+    if read.is_dir() and path.resolve().is_relative_to(read.resolve()):
+        raise InvalidInputError(
+            f"--output {path} is in the folder that is read, where it would be read itself the next"
+            " time: name a file elsewhere"
+        )
+    return output
 
 
 def _select(groups: Sequence[dict[int, float]], args: argparse.Namespace) -> list[int]:
@@ -170,19 +176,19 @@ def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
     return table.select(cheap).to_pylist(), table
 
 
-def _write_parquet(table: Any, kept: Sequence[int], output: Path) -> None:
+def _write_parquet(table: Any, kept: Sequence[int], output: OutputFile) -> None:
     import pyarrow.parquet as pq
 
-    output.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table.take(kept), output, compression="zstd")
+    with output.writing() as part:
+        pq.write_table(table.take(kept), part, compression="zstd")
 
 
-def _write_lines(lines: Sequence[bytes], kept: Sequence[int], output: Path | None) -> None:
+def _write_lines(lines: Sequence[bytes], kept: Sequence[int], output: OutputFile | None) -> None:
     text = b"".join(lines[place] + b"\n" for place in kept)
     if output is None:
         sys.stdout.buffer.write(text)
     else:
-        write_whole(output, text)
+        output.write(text)
 
 
 def _rewards_of_groups(

@@ -89,6 +89,7 @@ class TrainedRun(Source):
         super().__init__(path)
         self.run = RunFolder(path)
         self._listings: dict[str, _Listing] = {}  # of each step's folder
+        self._is_finished = False  # as it was before metrics.jsonl was read
         self._read = 0  # bytes of metrics.jsonl
         self._last: dict[str, Any] = {}  # the newest value of each metric
         self._config: tuple[int, dict[str, Any]] = (0, {})
@@ -102,10 +103,13 @@ class TrainedRun(Source):
                 continue
 
             # A folder changes when a file appears in it under its final name.
-            changed = folder.stat().st_mtime_ns
-            listing = self._listings.get(folder.name)
-            if listing is None or listing.changed != changed:
-                listing = _Listing(changed, _whole_step(Path(folder.path)))
+            try:
+                changed = folder.stat().st_mtime_ns
+                listing = self._listings.get(folder.name)
+                if listing is None or listing.changed != changed:
+                    listing = _Listing(changed, _whole_step(Path(folder.path)))
+            except FileNotFoundError:  # the run thinned out its log since the folder was listed
+                continue
 
             # Of one that changed just now another file may come within the clock's resolution.
             if time.time() - changed / 1e9 > _CLOCK_SECONDS:
@@ -116,6 +120,9 @@ class TrainedRun(Source):
 
     def metrics(self) -> list[dict[str, Any]]:
         """The whole lines of metrics.jsonl since the last time; all of them if it was cut."""
+        # A run writes this last. Asked after the metrics, a run that ends meanwhile would be called
+        # finished without its last steps.
+        self._is_finished = (self.path / "finished.json").is_file()
         path = self.path / "metrics.jsonl"
         if not path.is_file():
             return []
@@ -139,11 +146,11 @@ class TrainedRun(Source):
         return rows
 
     def progress(self) -> Progress:
-        """From the metrics that were read, the config, and whether the run says it is finished."""
+        """From the metrics that were read, the config, and whether it was finished before that."""
         step = self._last.get("step")
         total = self._total_steps()
         state = "stopped"
-        if (self.path / "finished.json").is_file():
+        if self._is_finished:
             state = "finished"
         elif time.time() - self._last_written() < _QUIET_SECONDS:
             state = "training"

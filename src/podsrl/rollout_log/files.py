@@ -31,15 +31,28 @@ def damage_as_notes(notes: list[str]) -> Iterator[None]:
             )
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part of it."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a file beside `path` to write to, which takes its place when it is whole.
+
+    A reader sees the old content or the new, never a part of it. After an error the old one stays.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    try:
+        yield part
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part of it."""
+    with replacing(path) as part:
+        part.write_bytes(data)
 
 
 def write_json(path: Path, value: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -62,6 +62,7 @@ logger = logging.getLogger("podsrl.rollout_log")
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json", "checkpoint-*")
 _SETTINGS = ("config.yaml", "config-until-*.yaml", "environment.json")
 _PREVIOUS = "previous-"
+_LOCK = ".podsrl.lock"
 # libyaml's, where PyYAML was built with it: ten times as fast
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -125,7 +126,7 @@ class RunFolder:
             return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            held = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+            held = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise InvalidInputError(f"can't write to {self.path}: {error.strerror}") from error
 
@@ -152,11 +153,30 @@ class RunFolder:
         held, self._lock = self._lock, None
         if held is not None:
             _LOCKED.discard(self)
-            (self.path / ".lock").unlink(missing_ok=True)
+            (self.path / _LOCK).unlink(missing_ok=True)
             os.close(held)
 
+    @property
+    def is_run(self) -> bool:
+        """Whether config.yaml is a run's: it names the arm."""
+        path = self.path / "config.yaml"
+        return path.is_file() and bool(re.search(rb"^arm:", path.read_bytes(), re.MULTILINE))
+
+    def refuse_foreign(self) -> None:
+        """Refuse a folder whose config.yaml is of something else, and would be overwritten.
+
+        Raises:
+            InvalidInputError: It is. Nothing in the folder was touched.
+        """
+        if (self.path / "config.yaml").exists() and not self.is_run:
+            raise InvalidInputError(
+                f"{self.path / 'config.yaml'} would be overwritten, and is no run's, as it names no"
+                " arm: choose another output_dir, or move that file away"
+            )
+
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write config.yaml."""
+        """Write config.yaml; an `InvalidInputError` where something else has that name."""
+        self.refuse_foreign()
         values = files.plain(config)
         text = yaml.dump(values, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
         files.write_whole(self.path / "config.yaml", text.encode())
@@ -207,7 +227,12 @@ class RunFolder:
         return rows
 
     def truncate_after(self, step: int) -> None:
-        """Forget what was recorded after `step`, where a run resumes; set later saves aside."""
+        """Forget what was recorded after `step`, where a run resumes; set later saves aside.
+
+        Raises:
+            InvalidInputError: The folder is of something else (`refuse_foreign`).
+        """
+        self.refuse_foreign()
         for name in ("metrics.jsonl", "evaluations.jsonl"):
             files.keep_steps(self.path / name, step)
         for later in self.rollout_steps():
@@ -223,9 +248,14 @@ class RunFolder:
         self._move(later_checkpoints)
 
     def set_aside(self) -> Path | None:
-        """Move what an earlier run left to a folder of its own; None if it left nothing."""
+        """Move what an earlier run left to a folder of its own; None if it left nothing.
+
+        Raises:
+            InvalidInputError: The folder is of something else (`refuse_foreign`).
+        """
         if not self.is_used:
             return None
+        self.refuse_foreign()
         names = (*_SETTINGS, *_RESULTS)
         return self._move([path for name in names for path in self.path.glob(name)])
 
@@ -383,8 +413,9 @@ def find_runs(folder: str | Path) -> list[RunFolder]:
     for path in sorted(folder.rglob("config.yaml")):
         if path.parent.relative_to(folder).name.startswith((_PREVIOUS, ".")):
             continue
-        if path.parent == folder or re.search(rb"^arm:", path.read_bytes(), re.MULTILINE):
-            runs.append(RunFolder(path.parent))
+        run = RunFolder(path.parent)
+        if path.parent == folder or run.is_run:
+            runs.append(run)
         else:
             logger.warning("%s is no run's, as it names no arm, and was skipped", path)
     if not runs:

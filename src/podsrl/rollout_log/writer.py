@@ -23,13 +23,19 @@ _WAITING = 2  # generations in memory; when there are more, training waits for t
 class LoggedSteps:
     """Which steps are logged: the account that all processes of a run have alike.
 
+    A step takes no longer to be counted where many were counted before.
+
     Args:
         apart: How many steps are at least between two that are logged.
-        rollouts: The rollouts of each logged step, of all processes.
+        rollouts: The rollouts of each logged step, of all processes, by step, ascending.
     """
 
     apart: int = 0
     rollouts: dict[int, int] = field(default_factory=dict)
+    total: int = field(init=False)  # of all logged steps
+
+    def __post_init__(self) -> None:
+        self.total = sum(self.rollouts.values())
 
     @classmethod
     def of(cls, run: RunFolder) -> "LoggedSteps":
@@ -41,12 +47,13 @@ class LoggedSteps:
 
     def is_due(self, step: int) -> bool:
         """Whether a step is far enough from the last one that is logged."""
-        last = max(self.rollouts, default=-self.apart)
+        last = next(reversed(self.rollouts), -self.apart)
         return step in self.rollouts or step >= last + self.apart
 
     def count(self, step: int, rollouts: int) -> None:
         """Add the rollouts of a generation."""
         self.rollouts[step] = self.rollouts.get(step, 0) + rollouts
+        self.total += rollouts
 
     def thin_out(self) -> list[int]:
         """Drop every second step, and log the later ones twice as far apart; those dropped."""
@@ -54,7 +61,7 @@ class LoggedSteps:
         self.apart = 2 * (steps[1] - steps[0])
         dropped = steps[1::2]
         for step in dropped:
-            del self.rollouts[step]
+            self.total -= self.rollouts.pop(step)
         return dropped
 
 
@@ -138,7 +145,7 @@ class RolloutLog:
 
         self._add(write_part)
         self.logged.count(step, rollouts)
-        while sum(self.logged.rollouts.values()) > self.max_rows and len(self.logged.rollouts) > 1:
+        while self.logged.total > self.max_rows and len(self.logged.rollouts) > 1:
             self._thin_out()
 
     def flush(self) -> None:

@@ -40,6 +40,7 @@ from podsrl.trl.run_state import RunState
 from podsrl.trl.seam import Host, Seam, overriding_class, swapped
 from podsrl.trl.settings import Settings, SettingsOfTrainer
 from podsrl.trl.spare_passes import PassSparing
+from podsrl.trl.steady import checkpointing_paused
 from podsrl.trl.step_guard import StepGuard
 
 #: What TRL's method is given and what scores: the methods as the class or its user have them.
@@ -168,6 +169,7 @@ class DownSampling:
             with (
                 swapped(self.trainer, log_multimodal=self.trainer.log_multimodal),
                 self.host.generating(self._generate, self._calculate_rewards),
+                checkpointing_paused(self.trainer.model),
             ):
                 batch = generate_and_score(generation.asked.rows)
             with self.clock.phase("select"):

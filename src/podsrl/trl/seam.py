@@ -28,6 +28,8 @@ import torch
 from trl import GRPOTrainer
 from trl.trainer import grpo_trainer
 
+from podsrl.trl.steady import checkpointing_paused
+
 if TYPE_CHECKING:
     from podsrl.trl.down_sampling import DownSampling
 
@@ -56,7 +58,8 @@ class Seam(GRPOTrainer):
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         if not self.model.training:
-            inputs = super()._prepare_inputs(generation_batch)
+            with checkpointing_paused(self.model):
+                inputs = super()._prepare_inputs(generation_batch)
             self.model.eval()  # TRL's continuous batching leaves it in training mode
             return inputs
 

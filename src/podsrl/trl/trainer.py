@@ -22,7 +22,9 @@ from podsrl.trl.down_sampling import DownSampling
 from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.recorder import PAPER
 from podsrl.trl.reporting import beside_the_training_table, write_to_tensorboard
+from podsrl.trl.reward_models import in_batches
 from podsrl.trl.seam import Seam, engine_for_rollouts
+from podsrl.trl.steady import input_hooks_replaced, loaders_forgotten
 
 _Parameters = ParamSpec("_Parameters")
 
@@ -112,11 +114,17 @@ class PODSTrainer(Seam):
         pods.host.go_on_from(0, pods.host.buffered_batches)
         pods.host.pending_extra_logs.clear()
         try:
-            output = super().train(resume_from_checkpoint, *args, **kwargs)
+            with input_hooks_replaced(self.model):
+                output = super().train(resume_from_checkpoint, *args, **kwargs)
             pods.recorder.finish(self.state.global_step, pods.clock.training_seconds)
             return output
         finally:
             pods.recorder.close()
+
+    def get_eval_dataloader(self, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; it is of one evaluation."""
+        with loaders_forgotten(self.accelerator):
+            return super().get_eval_dataloader(*args, **kwargs)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """TRL's; its table of completions has the dropped rollouts, too, and a column `kept`."""
@@ -150,7 +158,9 @@ class PODSTrainer(Seam):
                     selection.num_rollouts,
                 )
         self.reward_funcs = [
-            checked(function, name, self.pods.next_step, self.pods.group_size)
+            checked(
+                in_batches(function, self.args), name, self.pods.next_step, self.pods.group_size
+            )
             for function, name in zip(self.reward_funcs, self.reward_func_names, strict=True)
         ]
 

@@ -165,7 +165,17 @@ def _labels(spec: "ComparisonSpec") -> dict[str, str]:
 
 
 def _in_a_folder(spec: "ComparisonSpec") -> "ComparisonSpec":
-    """The comparison in its folder if that is new or holds an unfinished one, else beside it."""
+    """The comparison in its folder if that is new or holds an unfinished one, else beside it.
+
+    Raises:
+        InvalidInputError: The folder has no name of its own, as "." has none.
+    """
+    from podsrl.errors import InvalidInputError
+
+    if spec.folder.name in ("", ".."):
+        raise InvalidInputError(
+            f"--output_dir {spec.folder} is no folder for a demo alone: give a new one by its name"
+        )
     for number in itertools.count(1):
         name = spec.folder.name if number == 1 else f"{spec.folder.name}-{number}"
         here = replace(spec, folder=spec.folder.with_name(name))

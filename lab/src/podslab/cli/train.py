@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
         from podslab.cli import run_output
         from podslab.training import run as training
-        from podslab.training.output_folder import refuse_taken
+        from podslab.training.output_folder import refuse_own_config, refuse_taken
         from podslab.training.preflight import checked_spec
         from podslab.training.preview import Preview
 
@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     spec = checked_spec(config, [*args.fields, *here])
 
     folder = Path(str(spec.training.output_dir))
+    refuse_own_config(args.config, folder, spec.run.resume)
     if args.dry_run:
         preview = Preview.of(spec)
         model = ["--model", args.model] if args.model else []

@@ -342,8 +342,10 @@ class RunningComparison:
         reward = {}
         for arm in arms:
             job = self.plan.tuning_job(self.folder, arm, quarters)
+            if not self._is_finished(job):
+                continue
             points = evaluations(self._folder(job))
-            if not points or not self._is_finished(job):
+            if not points:
                 continue
             point = points[0] if quarters == 1 else points[-1]
             mean = float(mean_of_scored(np.array(point.rewards, dtype=float)))

@@ -92,6 +92,7 @@ class Run(NamedTuple):
     environments: list[dict[str, Any]]
     evaluations: list[Evaluation]
     metrics: list[dict[str, Any]]
+    is_finished: bool
 
     @property
     def name(self) -> str:
@@ -136,7 +137,7 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     for run in runs:
         runs_by_arm[run.arm].append(run)
 
-    notes += [f"{run.name} is not finished" for run in runs if run.folder.finished() is None]
+    notes += [f"{run.name} is not finished" for run in runs if not run.is_finished]
     if choices.clock is None:
         notes += _hardware(runs)
 
@@ -187,6 +188,9 @@ def _read(folder: RunFolder) -> Run:
                 f"{folder.path / 'config.yaml'} must say the run's {key}; got {config.get(key)!r}"
             )
 
+    # A run writes this last. Asked after its evaluations, a run that ends meanwhile would be called
+    # finished without its last ones.
+    is_finished = folder.finished() is not None
     at_start = folder.environment()
     resumed = at_start.pop("resumed", [])
     return Run(
@@ -197,6 +201,7 @@ def _read(folder: RunFolder) -> Run:
         environments=[at_start, *resumed],
         evaluations=evaluations(folder),
         metrics=folder.metrics(),
+        is_finished=is_finished,
     )
 
 

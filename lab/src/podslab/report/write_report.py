@@ -2,11 +2,9 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from matplotlib.figure import Figure
 
 from podslab.report.drawing import render
 from podslab.report.figures import draw
@@ -14,6 +12,7 @@ from podslab.report.load_runs import Comparison
 from podslab.report.page import render_page, section
 from podslab.report.summary import as_json, as_markdown, few_seeds, summarise
 from podsrl.rollout_log.files import write_json, write_whole
+from podsrl.rollout_log.output import refuse_foreign_files
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,9 @@ def write_report(comparisons: Sequence[Comparison], folder: str | Path, title: s
         comparisons: One or more, all on the same clock.
         folder: It is made if it does not exist.
         title: Of the page.
+
+    Raises:
+        InvalidInputError: A file in the folder would be overwritten that no report wrote.
     """
     folder = Path(folder)
     suffix = "-modelled" if comparisons[0].clock else ""
@@ -45,6 +47,7 @@ def write_report(comparisons: Sequence[Comparison], folder: str | Path, title: s
     sections = []
     numbers = []
     texts = []
+    images = {}
     for comparison in comparisons:
         summaries = summarise(comparison)
         numbers.append(as_json(comparison, summaries))
@@ -52,15 +55,26 @@ def write_report(comparisons: Sequence[Comparison], folder: str | Path, title: s
 
         figures = draw(comparison, summaries)
         prefix = f"{_slug(comparison.title)}-" if len(comparisons) > 1 else ""
-        svgs = _write_figures(figures, folder / "figures", prefix, suffix)
+        svgs = {name: render(figure, "svg") for name, figure in figures.items()}
+        for name, figure in figures.items():
+            images[f"figures/{prefix}{name}{suffix}.svg"] = svgs[name]
+            images[f"figures/{prefix}{name}{suffix}.png"] = render(figure, "png")
         sections.append(section(comparison, summaries, svgs))
 
     text = "\n".join(texts)
-    page = folder / f"report{suffix}.html"
-    write_json(folder / f"summary{suffix}.json", {"title": title, "comparisons": numbers})
-    write_whole(folder / f"summary{suffix}.md", f"# {title}\n\n{text}".encode())
-    write_whole(page, render_page(title, sections, _folder_of_rollouts(comparisons)).encode())
-    return Report(page, text)
+    page = f"report{suffix}.html"
+    summary = f"summary{suffix}"
+    names = [page, f"{summary}.json", f"{summary}.md", *images]
+    refuse_foreign_files(folder, names, page)
+
+    # The page is first: it says of the others that they are a report's, also after a kill.
+    html = render_page(title, sections, _folder_of_rollouts(comparisons))
+    write_whole(folder / page, html.encode())
+    write_json(folder / f"{summary}.json", {"title": title, "comparisons": numbers})
+    write_whole(folder / f"{summary}.md", f"# {title}\n\n{text}".encode())
+    for name, image in images.items():
+        write_whole(folder / name, image)
+    return Report(folder / page, text)
 
 
 def _folder_of_rollouts(comparisons: Sequence[Comparison]) -> str | None:
@@ -68,18 +82,6 @@ def _folder_of_rollouts(comparisons: Sequence[Comparison]) -> str | None:
     paths = [run.folder.path for comparison in comparisons for run in comparison.runs]
     paths = [path for path in paths if (path / "rollouts").is_dir()]
     return os.path.commonpath(paths) if paths else None
-
-
-def _write_figures(
-    figures: Mapping[str, Figure], folder: Path, prefix: str, suffix: str
-) -> dict[str, bytes]:
-    """Write each figure as PNG and as SVG; return the SVG by the figure's name."""
-    svgs = {}
-    for name, figure in figures.items():
-        svgs[name] = render(figure, "svg")
-        write_whole(folder / f"{prefix}{name}{suffix}.svg", svgs[name])
-        write_whole(folder / f"{prefix}{name}{suffix}.png", render(figure, "png"))
-    return svgs
 
 
 def _slug(title: str) -> str:

@@ -16,6 +16,7 @@ from podslab.evaluation.fast_generation import generating_fast
 from podslab.training.budget import Spent
 from podsrl.trl import PODSTrainer
 from podsrl.trl.seam import swapped
+from podsrl.trl.steady import checkpointing_paused
 
 # Parameters of glibc's `mallopt`, from malloc.h: how many blocks may have memory of their own, and
 # how much free memory at the end of the heap is kept.
@@ -101,6 +102,7 @@ class LabTrainer(PODSTrainer):
         """
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
         with (
+            checkpointing_paused(self.model),
             unwrap_model_for_generation(
                 self.model_wrapped,
                 self.accelerator,

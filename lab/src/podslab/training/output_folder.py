@@ -35,7 +35,7 @@ def refuse_taken(folder: Path, resume: bool) -> None:
     A run that ended before its first step was logged may be started again.
     """
     refuse_unwritable(folder)
-    holds_run = (folder / "config.yaml").is_file()
+    holds_run = RunFolder(folder).is_run
     if holds_run and (resume or not RunFolder(folder).metrics()):
         return
 
@@ -43,6 +43,26 @@ def refuse_taken(folder: Path, resume: bool) -> None:
         what = "another run" if holds_run else "files that are not a run's"
         way = "--resume to go on with it, or " if holds_run else ""
         raise InvalidInputError(f"{folder} holds {what}: {way}choose a new --output_dir")
+
+
+def refuse_own_config(config: str, folder: Path, resume: bool) -> None:
+    """Refuse to start where the config that is read would be overwritten by the run's own.
+
+    Args:
+        config: The file, or the name of a shipped config.
+        folder: Of the run.
+        resume: Whether a run goes on, which has its own config there.
+
+    Raises:
+        InvalidInputError: It would be.
+    """
+    given = Path(config).expanduser()
+    own = folder / "config.yaml"
+    if not resume and given.is_file() and own.exists() and given.samefile(own):
+        raise InvalidInputError(
+            f"--config {config} is where the run would write its own: choose a new --output_dir, or"
+            " --resume to go on with the run in that folder"
+        )
 
 
 def where_to_resume(run: RunFolder, config: Mapping[str, Any]) -> Path | None:

@@ -1,5 +1,6 @@
 """What PODSTrainer relies on inside TRL. If one of these fails, look at that place in TRL first."""
 
+import ast
 import inspect
 import tomllib
 from collections import deque
@@ -17,6 +18,7 @@ from packaging.version import Version
 from transformers import TrainerCallback, trainer
 from trl import GRPOConfig, GRPOTrainer
 
+import podsrl.trl
 from support.agents import agent_trainer, questions
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +39,7 @@ def test_the_installed_trl_is_of_the_tested_range():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        ("_prepare_inputs", ["self", "generation_batch"]),
         ("_generate_and_score_completions", ["self", "inputs"]),
         ("_generate", ["self", "prompts"]),
         ("log", ["self", "logs", "start_time"]),
@@ -65,6 +68,62 @@ def test_the_wrapped_methods_take_what_they_took(name, expected):
     method = getattr(GRPOTrainer, name, None)
     parameters = list(inspect.signature(method).parameters) if method else "gone"
     assert parameters == expected, CHANGED.format(f"{name}: {parameters}")
+
+
+def test_trl_makes_its_batch_by_the_methods_that_its_trainer_has(make_trainer):
+    """podsrl puts functions in front of them, on the trainer, while TRL prepares its inputs."""
+    trainer = make_trainer(None, max_steps=2, gradient_accumulation_steps=2)
+    calls: list[str] = []
+    for name in (
+        "_prepare_inputs",
+        "_generate_and_score_completions",
+        "_generate",
+        "_calculate_rewards",
+    ):
+        original = getattr(trainer, name)
+
+        def traced(*args: Any, _original: Any = original, _name: str = name) -> Any:
+            calls.append(_name)
+            return _original(*args)
+
+        setattr(trainer, name, traced)
+    trainer.train()
+
+    generation = ["_generate_and_score_completions", "_generate", "_calculate_rewards"]
+    assert calls == ["_prepare_inputs", *generation, "_prepare_inputs"] * 2
+
+
+_SEAM = Path(podsrl.trl.__file__).parent / "seam.py"
+
+
+def private_names_of_trl() -> set[str]:
+    """The attributes with an underscore that TRL's trainer has, or sets on itself."""
+    source = Path(inspect.getfile(GRPOTrainer)).read_text(encoding="utf-8")
+    names = {
+        node.attr
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    names |= {name for cls in GRPOTrainer.__mro__ for name in vars(cls)}
+    return {name for name in names if name.startswith("_") and not name.startswith("__")}
+
+
+def test_one_file_alone_names_private_things_of_trl():
+    theirs = private_names_of_trl()
+    found = []
+    for path in sorted(_SEAM.parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = None
+            if isinstance(node, ast.keyword):
+                name = node.arg
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) != "self":
+                name = node.attr  # what is asked of itself is podsrl's own
+            if name in theirs and path != _SEAM:
+                found.append(f"{path.name}: {name}")
+    assert found == []
+    assert "_generate_and_score_completions" in theirs  # or nothing was looked for
 
 
 def test_transformers_deletes_older_checkpoints_when_the_new_one_is_whole(

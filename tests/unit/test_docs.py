@@ -436,3 +436,38 @@ def test_your_own_rules_of_the_methods_page_keep_what_their_text_says():
     assert podsrl.downsample([[0, 5, 1, 9]], m=2, rule=names["middle"]) == [[1, 2]]
     rewards = [[0.0, 0.1], [0.0, 0.9], [0.5, 0.5]]
     assert podsrl.downsample_batch(rewards, rows=2, rule=names["widest"])[1] == [True, True]
+
+
+def test_the_page_of_methods_says_what_each_method_is():
+    """Name, sizes, rule, baseline and source stand in one table, which is held to `METHODS`."""
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `([\w-]+)` \| (\d+) → (\d+)( on average)? \| (.+?) \| `(\w+)` \| (.+?) \|$",
+        page,
+        re.M,
+    )
+    found = {name: more for name, *more in rows}
+    assert list(found) and set(found) == set(podsrl.METHODS)
+    for name, (n, m, mean, rule, baseline, source) in found.items():
+        selection = podsrl.METHODS[name].selection
+        assert (int(n), int(m)) == (selection.num_rollouts, selection.num_kept), name
+        assert bool(mean) == selection.across_prompts, name
+        assert baseline == selection.baseline, name
+        assert (
+            rule.startswith("all are kept")
+            if selection.keeps_all
+            else rule == f"`{selection.rule}`"
+        )
+        papers = re.findall(r"\d{4}\.\d{5}", podsrl.METHODS[name].source)
+        assert source == "ours" or set(papers) <= set(re.findall(r"\d{4}\.\d{5}", source)), name
+
+
+@pytest.mark.parametrize("page", ["README.md", "AGENTS.md", "docs/methods.md"])
+def test_every_method_is_named_where_methods_are_listed(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [name for name in podsrl.METHODS if f"`{name}`" not in text] == []
+
+
+def test_the_page_of_rules_names_every_rule():
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert [name for name in podsrl.RULES if f"`{name}`" not in page] == []

@@ -95,9 +95,9 @@ class PODSTrainer(Seam):
         self.pods = DownSampling(self, args)
         if self.environment_factories is not None:
             check_environments(self.pods.host.environment_pool, train_dataset, "train_dataset")
-        self._check_reward_functions()
+        self._pods_check_reward_functions()
 
-        self._name_method_on_card()
+        self._pods_name_method()
         if args.push_to_hub and args.rollout_log and self.accelerator.is_main_process:
             logger.info("push_to_hub uploads every rollout, too; rollout_log=False writes none")
 
@@ -145,7 +145,9 @@ class PODSTrainer(Seam):
             callbacks = self.callback_handler.callbacks
             write_to_tensorboard(callbacks, pods.completions, self.state.global_step)
 
-    def _check_reward_functions(self) -> None:
+    # Names of ours on TRL's class have one prefix; all else is in `pods`.
+
+    def _pods_check_reward_functions(self) -> None:
         """Let errors of reward functions say where they are, and tell of a likely mistake."""
         selection = self.pods.settings.selection
         for function, name in zip(self.reward_funcs, self.reward_func_names, strict=True):
@@ -164,7 +166,7 @@ class PODSTrainer(Seam):
             for function, name in zip(self.reward_funcs, self.reward_func_names, strict=True)
         ]
 
-    def _name_method_on_card(self) -> None:
+    def _pods_name_method(self) -> None:
         """Say on the model's card what it was trained with, and which paper is cited for it."""
         selection = self.pods.settings.selection
         if selection.keeps_all:

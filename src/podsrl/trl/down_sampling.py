@@ -37,7 +37,7 @@ from podsrl.trl.rows import (
     take_extra_logs,
 )
 from podsrl.trl.run_state import RunState
-from podsrl.trl.seam import Host, Seam, overriding_class, swapped
+from podsrl.trl.seam import MAKES_BATCH, SCORES, Host, Seam, overriding_class, swapped
 from podsrl.trl.settings import Settings, SettingsOfTrainer
 from podsrl.trl.spare_passes import PassSparing
 from podsrl.trl.steady import checkpointing_paused
@@ -95,8 +95,8 @@ class DownSampling:
     def _tell_of_overrides(self) -> None:
         """Tell where a subclass may count on rows that it has not got with n > m."""
         selection = self.settings.selection
-        batch = overriding_class(self.trainer, "_generate_and_score_completions")
-        rewards = overriding_class(self.trainer, "_calculate_rewards")
+        batch = overriding_class(self.trainer, *MAKES_BATCH)
+        rewards = overriding_class(self.trainer, *SCORES)
         if selection.keeps_all or not batch:
             return
         if rewards:
@@ -446,8 +446,7 @@ class DownSampling:
             )
 
     def _whose_method(self) -> str:
-        name = "_generate_and_score_completions"
-        return overriding_class(self.trainer, name) or f"the trainer's {name}"
+        return overriding_class(self.trainer, *MAKES_BATCH) or f"the trainer's {MAKES_BATCH[0]}"
 
     def _advantages_of(self, kept: KeptRows, batch: dict[str, Any]) -> np.ndarray:
         """The advantages that the update is made with, shape (P, N); 0 where nothing is kept."""

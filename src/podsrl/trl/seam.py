@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from podsrl.trl.down_sampling import DownSampling
 
 MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
+#: The methods that make a batch, that score rollouts, and that compute the loss of a micro-batch.
+MAKES_BATCH = ("_generate_and_score_completions",)
+SCORES = ("_calculate_rewards",)
+COMPUTES_LOSS = ("_compute_loss", "compute_loss")
 #: What TRL's trainer holds of each row while it generates, where a run uses it.
 _OF_EACH_ROW = ("environments", "_sync_tool_dicts", "_async_tool_dicts")
 

@@ -14,7 +14,7 @@ from podsrl.hosts import passes_in_words
 from podsrl.methods import method_of, resolve_method
 from podsrl.selection import Selection
 from podsrl.trl.config import PODSConfig, why_all_rows_pass
-from podsrl.trl.seam import Seam, overriding_class
+from podsrl.trl.seam import COMPUTES_LOSS, Seam, overriding_class
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _why_all_pass(trainer: Seam, args: PODSConfig, selection: Selection) -> str:
         return why
 
     # By default, only where nobody could notice.
-    if changed := overriding_class(trainer, "_compute_loss", "compute_loss"):
+    if changed := overriding_class(trainer, *COMPUTES_LOSS):
         return f"{changed} may give every row a gradient; skip_zero_advantage=True spares them"
     method = resolve_method(args.method or "pods")
     spares = method.spares_passes(drops=not selection.keeps_all)

@@ -21,7 +21,7 @@ from accelerate.utils import gather
 
 from podsrl.errors import UnsupportedError
 from podsrl.trl.generation import Generation
-from podsrl.trl.seam import overriding_class
+from podsrl.trl.seam import MAKES_BATCH, overriding_class
 
 if TYPE_CHECKING:
     from podsrl.trl.down_sampling import DownSampling
@@ -105,7 +105,7 @@ class PassSparing:
         if generation.kept.has_images:  # pixels are not one per row
             return None
         # A subclass may give other advantages to these rows, once TRL's method is done.
-        if overriding_class(trainer, "_generate_and_score_completions"):
+        if overriding_class(trainer, *MAKES_BATCH):
             return None
 
         own_advantages = generation.kept.own_advantages

@@ -423,7 +423,7 @@ class DownSampling:
         self._count(kept)
         self.recorder.record(kept, advantages_P_N, self.host.tokenizer)
         if self.trainer.log_completions and not self.settings.keeps_all:
-            self.completions = with_dropped(self.host.logs, kept)
+            self.completions = with_dropped(self.host.logs, kept, self.host.tokenizer)
         if self.trainer.accelerator.is_main_process:
             self.advice.look(kept, metrics)
         return self.passes.shorten(generation, batch)

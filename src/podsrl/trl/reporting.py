@@ -262,7 +262,7 @@ class Advice:
 # ---- TRL's table of completions
 
 
-def with_dropped(logs: Mapping[str, Any], selected: KeptRows) -> Logs:
+def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) -> Logs:
     """What TRL's trainer holds of a generation for its table, followed by the dropped rollouts.
 
     All processes must call it, as TRL gathers texts, too.
@@ -270,6 +270,7 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows) -> Logs:
     Args:
         logs: TRL's `_logs` after its method: the kept rows are the last ones.
         selected: What was kept.
+        tokenizer: Decodes prompts and completions, where TRL logs their texts (before 1.15).
     """
     rollouts = selected.rollouts
     names_F = rollouts.rewards.names_F
@@ -282,14 +283,23 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows) -> Logs:
         gathered: list[Any] = gather_object(values)
         return gathered
 
+    def texts_of_dropped(name: str) -> list[Any]:
+        """What TRL logs of a kept one: the conversation, or before TRL 1.15 its text."""
+        logged = logs[name]
+        conversations = rollouts.columns[name] or ()
+        if not logged or not conversations or type(logged[-1]) is type(conversations[0]):
+            return of_dropped(conversations)
+        ids = rollouts.columns[f"{name}_ids"] or ()
+        return of_dropped(tokenizer.batch_decode(list(ids), skip_special_tokens=True))
+
     rows = int(selected.kept_P_N.sum())
     dropped = int(dropped_P_N.sum())
     rewards_F_D = rollouts.by_function_P_N_F[dropped_P_N].T.tolist()
     extra = extra_logs_of(rollouts.columns)
     images = _last(logs.get("images", ()), rows)
     return {
-        "prompt": _last(logs["prompt"], rows) + of_dropped(rollouts.columns["prompt"]),
-        "completion": _last(logs["completion"], rows) + of_dropped(rollouts.columns["completion"]),
+        "prompt": _last(logs["prompt"], rows) + texts_of_dropped("prompt"),
+        "completion": _last(logs["completion"], rows) + texts_of_dropped("completion"),
         "rewards": {
             name: _last(logs["rewards"][name], rows) + rewards_D
             for name, rewards_D in zip(names_F, rewards_F_D, strict=True)

@@ -168,7 +168,7 @@ class DownSampling:
             # `_hand_over` may switch the log of images off, for this generation alone.
             with (
                 swapped(self.trainer, log_multimodal=self.trainer.log_multimodal),
-                self.host.generating(self._generate, self._calculate_rewards),
+                self.host.generating(self._rows_for_trl, self._rewards_for_trl),
                 checkpointing_paused(self.trainer.model),
             ):
                 batch = generate_and_score(generation.asked.rows)
@@ -185,7 +185,7 @@ class DownSampling:
             changed = self.settings.changes_from(before)
             logger.info("step %d: from here on %s", self.next_step(), "; ".join(changed))
 
-    def _generate(self, generate: Method, prompts: list[Any]) -> tuple[Any, ...]:
+    def _rows_for_trl(self, generate: Method, prompts: list[Any]) -> tuple[Any, ...]:
         """Generate and score n rollouts of each prompt; return as many rows as TRL goes on with."""
         generation = self.generation
         if generation is None or generation.kept is not None:  # a subclass generates once more
@@ -201,7 +201,7 @@ class DownSampling:
             generation.kept = self._select(rollouts)
             return self._hand_over(generation, generation.kept, prompts)
 
-    def _calculate_rewards(self, calculate_rewards: Method, *args: Any, **kwargs: Any) -> Any:
+    def _rewards_for_trl(self, calculate_rewards: Method, *args: Any, **kwargs: Any) -> Any:
         """The kept rollouts' rewards, already known, where TRL asks; else what scores."""
         generation = self.generation
         if generation is None or generation.kept is None or generation.answered:

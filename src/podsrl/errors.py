@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from string import Template
 from typing import Any
 
@@ -79,8 +80,28 @@ def needed(extra: str) -> Iterator[None]:
         if (error.name or "").startswith(("podsrl", "podslab")):
             raise
         raise MissingDependencyError(
-            f"this needs {error.name}, which is not installed: pip install 'podsrl[{extra}]'"
+            f"this needs {error.name}, which is not installed: {how_to_install(extra)}"
         ) from error
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs what an extra of podsrl needs, for this installation.
+
+    It names the packages themselves. podsrl may be on no package index, and whoever took its name
+    there would be installed.
+    """
+    try:
+        required = metadata.requires("podsrl") or []
+    except metadata.PackageNotFoundError:  # run from its sources
+        required = []
+    marked = f'extra == "{extra}"'
+    wanted = [
+        requirement.partition(";")[0].strip()
+        for requirement in required
+        if marked in requirement.replace("'", '"')
+    ]
+    packages = " ".join(f"'{one}'" for one in wanted if not one.startswith("podsrl"))
+    return f"pip install {packages}" if packages else f"install podsrl with its extra {extra!r}"
 
 
 def suggestion(name: object, known: Iterable[str], otherwise: str = "") -> str:

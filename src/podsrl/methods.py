@@ -18,7 +18,7 @@ from podsrl.errors import (
     fields_named,
     suggestion,
 )
-from podsrl.rules import RuleName
+from podsrl.rules import RULES, RuleName
 from podsrl.selection import Selection
 
 #: What the user sets in the config of a host that has no config class of podsrl's.
@@ -177,6 +177,12 @@ def complete_selection(
     if name is not None:
         _check_sizes_of(name, base, n, m)
 
+    if name == "rejection-sampling" and baseline == "kept":
+        raise FieldError(
+            "$method='rejection-sampling' keeps the best rollouts, and with $baseline='kept' they"
+            " are compared with each other, so that right answers teach nothing; leave out"
+            " $baseline",
+        )
     selection = Selection(
         num_rollouts=n,
         num_kept=m,
@@ -267,6 +273,10 @@ def known_name(name: Any) -> str:
             f"unknown method {name!r}; GRPO-GA is method 'grpo' with as many rollouts as PODS"
             " generates, and more gradient_accumulation_steps"
         )
+    if str(name) in RULES:
+        raise UnknownNameError(
+            f"unknown method {name!r}; that is a rule: give it as the rule, without a method"
+        )
     every = f"the methods are {', '.join(METHODS)}"
     raise UnknownNameError(f"unknown method {name!r}; {suggestion(name, METHODS, every)}")
 
@@ -305,6 +315,13 @@ def _as_own_integer(size: Any) -> Any:
 def _check_rule_of(name: str, method: Method, rule: RuleName | None) -> None:
     if rule is None or rule == method.selection.rule:
         return
+    if method.keeps_all:
+        raise FieldError(
+            "$method=$name trains on all rollouts, and $rule=$given has nothing to choose; leave"
+            " out one of them",
+            name=repr(name),
+            given=repr(rule),
+        )
     raise FieldError(
         "$method=$name chooses by $rule=$own, and $rule=$given was given; leave out one of them",
         name=repr(name),
@@ -314,6 +331,14 @@ def _check_rule_of(name: str, method: Method, rule: RuleName | None) -> None:
 
 
 def _check_sizes_of(name: str, method: Method, n: Any, m: Any) -> None:
+    if n == m and not method.keeps_all and name != "pods":
+        raise FieldError(
+            "$method=$name chooses among rollouts, and with $num_rollouts=$num_kept=$given all are"
+            " kept; raise $num_rollouts, or take $method='grpo'",
+            name=repr(name),
+            given=m,
+            num_kept=m,
+        )
     if method.keeps_all and n != m:
         raise FieldError(
             "$method=$name trains on all rollouts, so $num_rollouts and $num_kept are the same"

@@ -82,7 +82,9 @@ def test_an_explicit_baseline_wins():
             {"rule": "max_variance"},
             "rule='max_contrast', and rule='max_v",
         ),
-        ("grpo", {"rule": "random"}, "chooses by rule='max_variance', and rule='random'"),
+        ("grpo", {"rule": "random"}, "trains on all rollouts, and rule='random' has nothing to"),
+        ("cppo", {"num_rollouts": 8, "num_kept": 8}, "num_rollouts=num_kept=8 all are kept"),
+        ("rejection-sampling", {"baseline": "kept"}, "right answers teach nothing"),
         ("pods", {"num_rollouts": 30}, "num_rollouts=30 is no multiple of 4"),
     ],
 )
@@ -123,6 +125,8 @@ def test_the_name_of_a_paper_leads_to_its_method(given, says):
 def test_an_unknown_method_is_refused_with_the_nearest_one_or_all():
     with pytest.raises(UnknownNameError, match="did you mean 'dynamic-sampling'"):
         complete_selection("dynamic-samplin")
+    with pytest.raises(UnknownNameError, match="that is a rule"):
+        complete_selection("max_variance")
     with pytest.raises(UnknownNameError, match="the methods are pods, grpo, 2-grpo, "):
         complete_selection("best")
 

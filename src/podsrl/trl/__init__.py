@@ -2,8 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from podsrl.trl.config import PODSConfig
-from podsrl.trl.trainer import PODSTrainer
+from podsrl.errors import needed
+
+with needed("trl"):
+    from podsrl.trl.versions import check_version
+
+    check_version()
+
+    from podsrl.trl.config import PODSConfig
+    from podsrl.trl.trainer import PODSTrainer
 
 if TYPE_CHECKING:
     from podsrl.trl.async_grpo.worker import PODSRolloutWorker

@@ -179,6 +179,22 @@ def last_complete(output_dir: str | Path) -> Path | None:
     return whole[max(whole)] if whole else None
 
 
+def tell_of_passed_over(output_dir: str, newest: Path | None) -> None:
+    """Tell of checkpoints after the newest whole one, whose steps are done again."""
+    after = 0 if newest is None else step_of(newest)
+    for folder in sorted(Path(output_dir).glob("checkpoint-*")):
+        number = folder.name.removeprefix("checkpoint-")
+        if number.isdecimal() and int(number) > after:
+            has_ours = state_file(folder, 0).is_file()
+            why = "was not written to its end" if has_ours else "has no state of podsrl's"
+            logger.warning(
+                "%s %s, and is passed over; name it in resume_from_checkpoint to go on from it"
+                " all the same",
+                folder,
+                why,
+            )
+
+
 def step_of(folder: Path) -> int:
     """The optimiser step of a checkpoint; an `OSError` or a `ValueError` if it is not whole."""
     return TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import update_wrapper
 from typing import Any
 
 from trl import GRPOConfig
 
-from podsrl.errors import InvalidInputError, fields_named
+from podsrl.errors import InvalidInputError, fields_named, suggestion
 from podsrl.methods import METHODS, complete_selection, resolve_method
 from podsrl.rewards import are_weights
 from podsrl.rules import register_rule
@@ -108,6 +109,7 @@ class PODSConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
+        _refuse_what_yaml_made(self)
         self._register_callable_rule()
         selection = self._complete_by_method()
         self._check_as_grpo()
@@ -250,8 +252,55 @@ class PODSConfig(GRPOConfig):
                 f"'sum_then_normalize', got {aggregation!r}"
             )
         if by_group and self.scale_rewards == "batch":
+            by_method = f"method={self.method!r}, which has " if self.method else ""
             raise InvalidInputError(
-                f"advantage_baseline={self.advantage_baseline!r} needs scale_rewards group or none"
+                f"{by_method}advantage_baseline={self.advantage_baseline!r} needs scale_rewards"
+                " 'group' or 'none', got 'batch'"
+            )
+
+
+_init_by_fields = PODSConfig.__init__
+
+#: What users of other trainers, or readers of the paper, call our fields.
+_OTHER_NAMES = {
+    "n": "num_rollouts",
+    "m": "num_generations",
+    "rule": "downsampling_rule",
+    "down_sampling_rule": "downsampling_rule",
+    "baseline": "advantage_baseline",
+    "skip_fillers": "skip_zero_advantage",
+}
+
+
+def _init_by_known_fields(self: PODSConfig, *args: Any, **kwargs: Any) -> None:
+    """Take the fields by name; of one that there is not, the message names the nearest."""
+    known = [field.name for field in fields(PODSConfig)]
+    for name in kwargs:
+        if name not in known:
+            meant = _OTHER_NAMES.get(name)
+            hint = f"did you mean {meant!r}?" if meant else suggestion(name, known, "see its docs")
+            raise InvalidInputError(f"PODSConfig has no field {name!r}; {hint}")
+    _init_by_fields(self, *args, **kwargs)
+
+
+PODSConfig.__init__ = update_wrapper(  # type: ignore[method-assign]
+    _init_by_known_fields, _init_by_fields
+)
+
+
+def _refuse_what_yaml_made(args: Any) -> None:
+    """Refuse values that YAML reads otherwise than they are meant: "1e-5" as text, no as False."""
+    for field_ in fields(args):
+        value = getattr(args, field_.name)
+        is_number = isinstance(field_.default, int | float) and not isinstance(field_.default, bool)
+        if is_number and isinstance(value, str):
+            raise InvalidInputError(
+                f"{field_.name}={value!r} is text, and must be a number (YAML reads 1e-5 as text,"
+                " and 1.0e-5 as a number)"
+            )
+        if field_.name.endswith("_strategy") and value is False:
+            raise InvalidInputError(
+                f"{field_.name}=False; write 'no' in quotes, which YAML reads as False without"
             )
 
 

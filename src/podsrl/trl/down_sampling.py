@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from transformers import TrainerCallback
 
-from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
 from podsrl.hosts import first_line
 from podsrl.rewards import Rewards
 from podsrl.selection import select
@@ -21,14 +21,24 @@ from podsrl.trl.checkpoint import Checkpoints
 from podsrl.trl.checks import check_rewards
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.config import PODSConfig
+from podsrl.trl.cost import STEPS_OF_COST, CostOfSteps
 from podsrl.trl.exchange import Exchange, n_of_each
 from podsrl.trl.generation import Asked, Generation, KeptRows, Rollouts
 from podsrl.trl.messages import logger
 from podsrl.trl.recorder import RunRecorder
-from podsrl.trl.reporting import Advice, Logs, masked_rows, pods_metrics, trl_metrics, with_dropped
+from podsrl.trl.reporting import (
+    STEPS_WITHOUT_REWARD,
+    Advice,
+    Logs,
+    masked_rows,
+    pods_metrics,
+    trl_metrics,
+    with_dropped,
+)
 from podsrl.trl.rows import (
     Columns,
     columns_of,
+    copies_of,
     dataset_images,
     extra_logs_of,
     filled,
@@ -89,6 +99,7 @@ class DownSampling:
         self.checkpoints = Checkpoints(self)
         self.generation: Generation | None = None
         self.completions: Logs | None = None
+        self._cost = CostOfSteps()
         for callback in (self.recorder, self.state.clock, _StepMetrics(self)):
             trainer.add_callback(callback)
 
@@ -122,6 +133,11 @@ class DownSampling:
         """The clock of the run."""
         return self.state.clock
 
+    @property
+    def prompts_of_generation(self) -> int:
+        """How many prompts one generation takes, of all processes."""
+        return int(self.trainer.args.generation_batch_size) // self.trainer.num_generations
+
     def next_step(self) -> int:
         """The optimiser step that is being generated for, from 1."""
         return int(self.trainer.state.global_step) + 1
@@ -149,6 +165,15 @@ class DownSampling:
             )
         in_order = self.exchange.in_order_of_places(values_R, kept.kept_P_N.size)
         return in_order[kept.own_places]
+
+    def tell_of_cost(self, step: int) -> None:
+        """Say once what generating costs here, and below which worth of a step PODS can't pay."""
+        selection = self.settings.selection
+        self._cost.add_step(self.state)
+        if step != STEPS_OF_COST or selection.keeps_all or not self._is_main:
+            return
+        if (told := self._cost.in_words(selection.num_rollouts, selection.num_kept)) is not None:
+            logger.info("step %d: %s", step, told)
 
     # ---- a batch, around TRL's method and what a subclass made of it
 
@@ -245,13 +270,17 @@ class DownSampling:
         if self.exchange.is_padded(asked.num_prompts * n):
             n = 1
         with self.clock.phase("generate"), self.host.asking_for(n, rows=len(rows)):
-            return columns_of(list(rows), prompts, generate(prompts))
+            columns = columns_of(list(rows), prompts, generate(prompts))
+        # A reward function may change what it is given, and what was generated is trained on.
+        columns["scored"] = columns["completion"]
+        columns["completion"] = copies_of(columns["completion"])
+        return columns
 
     def _score_rollouts(self, columns: Columns) -> torch.Tensor:
         """The rewards of all processes by function, shape (R, F), as TRL gathers them."""
         with self.clock.phase("score"):
             by_function_R_F = self.host.score(
-                columns["row"], columns["prompt"], columns["completion"], columns["completion_ids"]
+                columns["row"], columns["prompt"], columns.pop("scored"), columns["completion_ids"]
             )
             self._check_shape(by_function_R_F, len(columns["row"] or ()))
             check_rewards(by_function_R_F, self.settings.reward_functions, self.next_step())
@@ -421,6 +450,7 @@ class DownSampling:
         advantages_P_N = self._advantages_of(kept, batch)
         metrics = self._log_metrics(kept, advantages_P_N, batch)
         self._count(kept)
+        self._end_without_reward()
         self.recorder.record(kept, advantages_P_N, self.host.tokenizer)
         if self.trainer.log_completions and not self.settings.keeps_all:
             self.completions = with_dropped(self.host.logs, kept, self.host.tokenizer)
@@ -484,10 +514,24 @@ class DownSampling:
         total_P_N = kept.rollouts.rewards.total_P_N
         state = self.state
         state.batch_is_scored = not bool(np.isnan(total_P_N).all())
+        state.generations_without_reward += 1
+        if state.batch_is_scored:
+            state.generations_without_reward = 0
         state.generations_of_step += 1
         state.rollouts_generated += kept.kept_P_N.size
         state.rollouts_trained += int(kept.kept_P_N.sum())
         state.tokens_generated += int(kept.rollouts.tokens_P_N.sum())
+
+    def _end_without_reward(self) -> None:
+        """End a run that nothing scores any more; all processes know it alike."""
+        without = self.state.generations_without_reward
+        if without >= STEPS_WITHOUT_REWARD:
+            names = ", ".join(self.settings.reward_functions)
+            raise RewardError(
+                f"for {without} generations no rollout got a reward: {names} returned None or NaN"
+                " for every one. Look at what they are given, or at the service that grades;"
+                " resume_from_checkpoint=True goes on from the last checkpoint"
+            )
 
     @property
     def _has_environments(self) -> bool:
@@ -515,3 +559,4 @@ class _StepMetrics(TrainerCallback):
         for name, total in run_state.totals().items():
             logged[f"pods/{name}"] = [float(total)]
         run_state.generations_of_step = 0
+        self._pods.tell_of_cost(int(state.global_step))

@@ -1,6 +1,7 @@
 """The one writer of a training run's folder, for `PODSTrainer` by itself and for `pods train`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,7 +11,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
-from podsrl.errors import InvalidInputError, listed
+from podsrl.errors import InvalidInputError, RecordError, listed
 from podsrl.methods import method_of
 from podsrl.rollout_log.files import plain
 from podsrl.rollout_log.run_folder import RunFolder
@@ -54,6 +55,7 @@ class RunRecorder(TrainerCallback):
         }
         self.run_id: str | None = None  # of the run, or of the checkpoint it is resumed from
         self._rollouts: RolloutLog | None = None
+        self._lost: set[str] = set()  # what can't be written, which was told
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the folder anew, or forget in it what a resumed run does again."""
@@ -118,7 +120,8 @@ class RunRecorder(TrainerCallback):
     ) -> None:
         """Write a step's metrics; what else TRL logs, such as totals at the end, is left out."""
         if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
-            self.run.append_metrics({"step": state.global_step, **logs})
+            with self._going_on_without("metrics", state.global_step):
+                self.run.append_metrics({"step": state.global_step, **logs})
 
     def record(self, selected: KeptRows, advantages_P_N: np.ndarray, tokenizer: Any) -> None:
         """Have a generation's rollouts written, of those that this process generated."""
@@ -127,12 +130,35 @@ class RunRecorder(TrainerCallback):
         groups, n = selected.kept_P_N.shape
         columns = rollout_columns(selected, advantages_P_N, tokenizer)
         step = selected.rollouts.step + 1
-        self._rollouts.write(step, columns, groups=groups, rollouts=groups * n)
+        with self._going_on_without("rollouts", step):
+            self._rollouts.write(step, columns, groups=groups, rollouts=groups * n)
 
     def flush(self) -> None:
         """Wait until this process's rollouts are on disk, as they must be at a checkpoint."""
         if self._rollouts is not None:
-            self._rollouts.flush()
+            with self._going_on_without("rollouts"):
+                self._rollouts.flush()
+
+    @contextmanager
+    def _going_on_without(self, what: str, step: int | None = None) -> Iterator[None]:
+        """Inside, a record that can't be written, as on a full disk, does not end the run.
+
+        It is said once what is lost: training is worth more than its log, and a checkpoint that
+        can't be written is an error of its own.
+        """
+        try:
+            yield
+        except (RecordError, OSError) as error:
+            if what not in self._lost:
+                self._lost.add(what)
+                since = "" if step is None else f" from step {step} on"
+                logger.error(
+                    "%s%s are not recorded any more, and training goes on: %s (%s)",
+                    what,
+                    since,
+                    error,
+                    self.run.path,
+                )
 
     def finish(self, steps: int, training_seconds: float) -> None:
         """Write that the run is complete, once it is on all processes."""
@@ -148,7 +174,7 @@ class RunRecorder(TrainerCallback):
         log, self._rollouts = self._rollouts, None
         if log is not None:
             log.close()
-            if log.error is not None:
+            if log.error is not None and not self._lost:
                 logger.warning("some rollouts could not be written: %s", log.error)
         self.run.unlock()
 

@@ -25,6 +25,7 @@ from podsrl.trl.rows import extra_logs_of
 from podsrl.trl.settings import Settings
 
 _STEPS_WITHOUT_CONTRAST = 10  # after which that is said
+STEPS_WITHOUT_REWARD = 20  # generations in a row, after which a run ends
 _FIRST_STEPS = 5  # in which a part of the reward that is not followed is told
 #: Correlations of the update with a part of the reward that it follows, and with one that it
 #: does not.
@@ -124,6 +125,9 @@ class Advice:
         """
         rollouts = kept.rollouts
         step = rollouts.step + 1
+        if np.isnan(rollouts.rewards.total_P_N).all():
+            self._tell_of_no_reward(kept, step)  # all else follows from it
+            return
         if not kept.selected.selection.keeps_all:  # else every value stays the host's own
             self._tell_of_partly_scored(rollouts, step)
             self._tell_of_pieces(kept, step)
@@ -143,6 +147,16 @@ class Advice:
             self._tell_of_masked(kept, step)
         else:
             self._tell_of_no_contrast(kept.selected.has_contrast, step)
+
+    def _tell_of_no_reward(self, kept: KeptRows, step: int) -> None:
+        names = ", ".join(kept.rollouts.rewards.names_F)
+        self._tell_once(
+            "no reward",
+            step,
+            f"no rollout got a reward: {names} returned None or NaN for each of"
+            f" {kept.kept_P_N.size}. No weight moves until one does; after"
+            f" {STEPS_WITHOUT_REWARD} such generations in a row the run ends",
+        )
 
     def _tell_of_masked(self, kept: KeptRows, step: int) -> None:
         """Tell where the loss leaves out every row, such as where answers end by a stop string."""

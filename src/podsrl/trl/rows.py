@@ -58,6 +58,16 @@ def columns_of(
     return columns
 
 
+def copies_of(completions: Sequence[Any] | None) -> Sequence[Any] | None:
+    """Completions, which are texts or lists of messages, with lists and messages of their own."""
+    if completions is None:
+        return None
+    return [
+        [dict(message) for message in completion] if isinstance(completion, list) else completion
+        for completion in completions
+    ]
+
+
 def generated_for_trl(columns: Columns, images_in_dataset: bool) -> tuple[Any, ...]:
     """Rows as TRL's `_generate` returns them; their fields are in the dataset rows already.
 

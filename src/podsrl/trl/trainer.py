@@ -1,17 +1,19 @@
 """`PODSTrainer`: TRL's `GRPOTrainer` that generates n rollouts per prompt and trains on m."""
 
+import inspect
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, ParamSpec
 
 from trl import GRPOTrainer
 
-from podsrl.errors import MissingDependencyError
+from podsrl.errors import InvalidInputError, MissingDependencyError, suggestion
 from podsrl.methods import method_of
-from podsrl.trl.checkpoint import last_complete
+from podsrl.trl.checkpoint import last_complete, tell_of_passed_over
 from podsrl.trl.checks import (
     check_arguments,
     check_environments,
+    check_model,
     check_parameters,
     checked,
     reads_num_generations,
@@ -41,6 +43,15 @@ def with_parameters_of(
         return update_wrapper(function, original, assigned=(), updated=())
 
     return decorate
+
+
+def _refuse_unknown(kwargs: dict[str, Any]) -> None:
+    """Refuse a mistyped argument, before what it was meant for is missed."""
+    known = list(inspect.signature(GRPOTrainer.__init__).parameters)
+    for name in kwargs:
+        if name not in known:
+            hint = suggestion(name, known)
+            raise InvalidInputError(f"PODSTrainer has no argument {name!r}; {hint}")
 
 
 class PODSTrainer(Seam):
@@ -77,10 +88,16 @@ class PODSTrainer(Seam):
         **kwargs: Any,
     ) -> None:
         args = PODSConfig() if args is None else args
+        _refuse_unknown(kwargs)
+        check_model(model, reward_funcs)
         check_arguments(args, reward_funcs, kwargs.get("environment_factory"), train_dataset)
         functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         if kwargs.get("rollout_func") is None:  # it may add columns
             check_parameters(functions, train_dataset, "train_dataset")
+            evaluated = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
+            for name, dataset in evaluated.items():
+                where = f"eval_dataset[{name!r}]" if name else "eval_dataset"
+                check_parameters(functions, dataset, where)
 
         engine = engine_for_rollouts(int(args.num_rollouts or 0), int(args.num_generations or 0))
         try:
@@ -106,6 +123,7 @@ class PODSTrainer(Seam):
         if resume_from_checkpoint is True:
             # After a kill while saving, the newest checkpoint is not whole, and TRL would take it.
             newest = last_complete(str(self.args.output_dir))
+            tell_of_passed_over(str(self.args.output_dir), newest)
             resume_from_checkpoint = True if newest is None else str(newest)
 
         # Of an earlier `train()`: counters, the place in TRL's buffer, what was still to be logged.
@@ -116,6 +134,12 @@ class PODSTrainer(Seam):
         try:
             with input_hooks_replaced(self.model):
                 output = super().train(resume_from_checkpoint, *args, **kwargs)
+            if self.state.global_step == 0 and self.state.max_steps > 0:
+                raise InvalidInputError(
+                    "training ended before its first step: the dataset has fewer prompts than one"
+                    f" generation takes ({pods.prompts_of_generation}). Give more prompts, or"
+                    " smaller batches"
+                )
             pods.recorder.finish(self.state.global_step, pods.clock.training_seconds)
             return output
         finally:

@@ -333,11 +333,10 @@ def _check_rule_of(name: str, method: Method, rule: RuleName | None) -> None:
 def _check_sizes_of(name: str, method: Method, n: Any, m: Any) -> None:
     if n == m and not method.keeps_all and name != "pods":
         raise FieldError(
-            "$method=$name chooses among rollouts, and with $num_rollouts=$num_kept=$given all are"
-            " kept; raise $num_rollouts, or take $method='grpo'",
+            "$method=$name chooses among rollouts, and $given of $given are kept; raise"
+            " $num_rollouts above $num_kept, or take $method='grpo'",
             name=repr(name),
             given=m,
-            num_kept=m,
         )
     if method.keeps_all and n != m:
         raise FieldError(

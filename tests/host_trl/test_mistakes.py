@@ -46,7 +46,7 @@ CPU: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
             {"method": "max_contrast", "scale_rewards": "batch"},
             "method='max_contrast', which has advantage_baseline='group' needs scale_rewards",
         ),
-        ({"method": "cppo", "num_rollouts": 8, "num_generations": 8}, "all are kept"),
+        ({"method": "cppo", "num_rollouts": 8, "num_generations": 8}, "and 8 of 8 are kept"),
         (
             {"method": "grpo", "downsampling_rule": "max_reward"},
             "method='grpo' trains on all rollouts, and downsampling_rule='max_reward' has nothing",
@@ -200,6 +200,13 @@ def empties_and_returns(completions: list[Any], **columns: Any) -> list[float]:
 def test_a_reward_function_that_misbehaves_is_named(make_trainer, function, says):
     with pytest.raises(RewardError, match=says):
         make_trainer(8, reward_funcs=function, max_steps=1).train()
+
+
+def test_a_reward_function_that_empties_its_list_has_given_its_rewards(make_trainer):
+    trainer = make_trainer(8, reward_funcs=empties_and_returns, max_steps=1)
+    trainer.train()
+    assert logged(trainer)[0]["reward"] > 0
+    assert (table_of(trainer)["completion"].str.len() > 0).all()
 
 
 def test_a_reward_function_that_changes_its_completions_changes_no_log(make_trainer):

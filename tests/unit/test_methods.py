@@ -83,7 +83,11 @@ def test_an_explicit_baseline_wins():
             "rule='max_contrast', and rule='max_v",
         ),
         ("grpo", {"rule": "random"}, "trains on all rollouts, and rule='random' has nothing to"),
-        ("cppo", {"num_rollouts": 8, "num_kept": 8}, "num_rollouts=num_kept=8 all are kept"),
+        (
+            "cppo",
+            {"num_rollouts": 8, "num_kept": 8},
+            "and 8 of 8 are kept; raise num_rollouts above",
+        ),
         ("rejection-sampling", {"baseline": "kept"}, "right answers teach nothing"),
         ("pods", {"num_rollouts": 30}, "num_rollouts=30 is no multiple of 4"),
     ],

@@ -6,8 +6,7 @@ called: their errors say which function, at which step, for which completion.
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import CodeType
@@ -205,16 +204,14 @@ def check_prompts(dataset: Any, name: str) -> None:
 
 def check_model(model: Any, reward_funcs: Any) -> None:
     """Refuse a function in the place of the model: the first two arguments are easily swapped."""
-    is_function = callable(model) and not isinstance(model, torch.nn.Module | str | type)
-    if is_function:
-        is_swapped = isinstance(reward_funcs, torch.nn.Module | str)
-        raise InvalidInputError(
-            f"model is the function {getattr(model, '__name__', type(model).__name__)!r}"
-            + (
-                "; model and reward_funcs are swapped: PODSTrainer(model, reward, args=...)"
-                * is_swapped
-            )
-        )
+    if not callable(model) or isinstance(model, torch.nn.Module | type):
+        return
+    name = getattr(model, "__name__", type(model).__name__)
+    is_swapped = isinstance(reward_funcs, torch.nn.Module | str)
+    hint = "it and reward_funcs are swapped" if is_swapped else "the model comes first"
+    raise InvalidInputError(
+        f"model is the function {name!r}; {hint}: PODSTrainer(model, reward, args=...)"
+    )
 
 
 def check_parameters(functions: Sequence[Any], dataset: Any, name: str) -> None:
@@ -424,15 +421,17 @@ class _CheckedFunction:
         setattr(self._function, name, value)
 
     def __call__(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
-        with _named(self._who, self._next_step(), completions):
+        given = list(completions)  # a function may empty its list
+        with _Named(self._who, self._next_step(), given):
             values = self._function(completions=completions, **self._with_group_size(columns))
-            return _as_rewards(values, self._who, self._next_step(), completions)
+            return _as_rewards(values, self._who, self._next_step(), given)
 
     async def call_async(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
         """The same for a function that is awaited."""
-        with _named(self._who, self._next_step(), completions):
+        given = list(completions)
+        with _Named(self._who, self._next_step(), given):
             called = self._function(completions=completions, **self._with_group_size(columns))
-            return _as_rewards(await called, self._who, self._next_step(), completions)
+            return _as_rewards(await called, self._who, self._next_step(), given)
 
     def _with_group_size(self, columns: dict[str, Any]) -> dict[str, Any]:
         if self._group_size is None:
@@ -496,19 +495,29 @@ def refuse_twice(names_F: Sequence[str]) -> None:
         )
 
 
-@contextmanager
-def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
-    """Inside, an error of a reward function becomes a `RewardError` that names it."""
-    try:
-        yield
-    except Exception as error:
+class _Named:
+    """Inside, an error of a reward function becomes a `RewardError` that names it.
+
+    A class, since a context manager that is a generator can't be left by `StopIteration`.
+    """
+
+    def __init__(self, who: str, step: int, completions: Sequence[Any]) -> None:
+        self._who = who
+        self._step = step
+        self._completions = completions
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         in_task_file = isinstance(error, InvalidInputError)  # it says where
-        if isinstance(error, PodsError) and not in_task_file:
-            raise  # it says all there is to say
-        kind = "" if in_task_file else f"{type(error).__name__}: "
+        says_all = isinstance(error, PodsError) and not in_task_file
+        if not isinstance(error, Exception) or says_all:
+            return
+        kind_of_error = "" if in_task_file else f"{type(error).__name__}: "
         raise RewardError(
-            f"{who} failed at step {step}: {kind}{error}. It was given"
-            f" {len(completions)} completions{_first_of(completions)}"
+            f"{self._who} failed at step {self._step}: {kind_of_error}{error}. It was given"
+            f" {len(self._completions)} completions{_first_of(self._completions)}"
         ) from error
 
 

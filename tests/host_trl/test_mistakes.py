@@ -190,11 +190,7 @@ def empties_and_returns(completions: list[Any], **columns: Any) -> list[float]:
     ("function", "says"),
     [
         (stops, "reward function 'stops' failed at step 1: StopIteration"),
-        (
-            empties,
-            "reward function 'empties' failed at step 1: ValueError: nothing is left. It was",
-        ),
-        (empties_and_returns, "returned 16 rewards for 0 completions|returned 16 rewards for 16"),
+        (empties, "'empties' failed at step 1: ValueError: nothing is left. It was given 16 comp"),
     ],
 )
 def test_a_reward_function_that_misbehaves_is_named(make_trainer, function, says):

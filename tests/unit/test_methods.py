@@ -86,7 +86,7 @@ def test_an_explicit_baseline_wins():
         (
             "cppo",
             {"num_rollouts": 8, "num_kept": 8},
-            "and 8 of 8 are kept; raise num_rollouts above",
+            "and 8 of 8 are kept; raise num_",
         ),
         ("rejection-sampling", {"baseline": "kept"}, "right answers teach nothing"),
         ("pods", {"num_rollouts": 30}, "num_rollouts=30 is no multiple of 4"),

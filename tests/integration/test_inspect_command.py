@@ -11,7 +11,7 @@ import pytest
 
 from podsrl.cli import main
 from podsrl.inspector import app as inspector_app
-from support.inspected import answer, app_of, ask, write_run
+from support.inspected import age, answer, app_of, ask, write_run
 
 pytestmark = pytest.mark.slow
 
@@ -241,6 +241,34 @@ def test_the_exported_page_stays_below_its_bound(tmp_path):
         steps, note = packed_steps(path)
         assert {1, 8} <= set(steps) < set(range(1, 9))
         assert "evenly spaced steps" in note
+
+
+def test_an_export_says_how_far_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("podsrl.cli.inspect._TELL_SECONDS", 0.0)
+    for seed in range(3):
+        write_run(tmp_path / "runs" / f"seed-{seed}", steps=range(1, 5))
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(tmp_path / "runs"), "--export", str(page)]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[:3] == ["read 4 of 12 files", "read 8 of 12 files", "read 12 of 12 files"]
+    assert told[3].startswith("packed 1 steps, room for ")
+    assert told[-1].startswith("packed 12 steps")
+
+
+def test_a_file_that_cannot_be_read_is_told_beside_the_address(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"my_question": "a", "my_score": 1}\n')
+    age(path)
+    with command(path, "--port", "0") as process:
+        assert "warning: " in (line := process.stderr.readline())
+        assert "--prompt my_question" in line
+        assert "?token=" in process.stdout.readline()
+
+
+def test_an_empty_folder_waits_for_a_run(tmp_path):
+    (tmp_path / "out").mkdir()
+    with command(tmp_path / "out", "--port", "0") as process:
+        assert "?token=" in process.stdout.readline()
 
 
 def test_what_is_not_installed_is_named_with_the_command(run):

@@ -309,6 +309,10 @@ def test_an_empty_folder_is_waited_for_and_one_that_is_not_there_refused(tmp_pat
         index.refresh()
         names = [run["format"] for run in state_of(index)["runs"] if run["rollouts"]]
         assert names == ["TRL's table of completions"]
+    (tmp_path / "trl" / "completions").mkdir(parents=True)  # as TRL makes it before it trains
+    (tmp_path / "trl" / "README.md").write_text("x")
+    with index_of(tmp_path / "trl") as index:
+        assert state_of(index)["runs"][0]["state"] == "waiting"
     with pytest.raises(InvalidInputError, match=r"there is no .*oot; did you mean .*out\?"):
         find_sources([tmp_path / "oot"], Options())
 

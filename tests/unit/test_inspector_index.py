@@ -1,6 +1,12 @@
 """The index of the inspector: what it says of steps and prompts, and how it grows with a run."""
 
+import fcntl
+import os
 import shutil
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -183,6 +189,47 @@ def test_progress_is_told_from_the_runs_own_files(tmp_path):
         assert state["seconds_left"] == 12.0  # six steps of two seconds
         run.finish("pods", 0, 10, 20.0)
         assert state_of(index)["runs"][0]["state"] == "finished"
+
+
+#: Locks a run's folder as a trainer does, says so, and waits to be killed.
+TRAINS = """
+import sys, time
+from podsrl.rollout_log.run_folder import RunFolder
+RunFolder(sys.argv[1]).lock()
+print("locked", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_run_that_was_killed_is_not_called_training(tmp_path):
+    run = write_run(tmp_path / "run")
+    words = [sys.executable, "-c", TRAINS, str(run.path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as trainer:
+        assert trainer.stdout.readline() == "locked\n"
+        a_minute_ago = time.time() - 60
+        for name in ("config.yaml", "rollouts"):
+            os.utime(run.path / name, (a_minute_ago, a_minute_ago))
+        with index_of(run.path) as index:
+            assert state_of(index)["runs"][0]["state"] == "training"
+            trainer.kill()
+            trainer.wait()
+            assert state_of(index)["runs"][0]["state"] == "stopped"
+    run.lock()  # and another run can begin there
+    run.unlock()
+
+
+def test_asking_whether_a_run_is_alive_does_not_keep_another_one_from_starting(tmp_path):
+    run = write_run(tmp_path / "run")
+    (run.path / ".lock").touch()
+    asked = os.open(run.path / ".lock", os.O_RDONLY)
+    fcntl.flock(asked, fcntl.LOCK_SH)  # as the inspector has it for some microseconds
+    letting_go = threading.Timer(0.01, os.close, [asked])
+    letting_go.start()
+    try:
+        run.lock()
+    finally:
+        letting_go.join()
+        run.unlock()
 
 
 def test_a_run_that_its_time_ends_has_no_last_step_to_tell(tmp_path):

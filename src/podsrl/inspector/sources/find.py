@@ -71,7 +71,7 @@ def _sources_of(path: Path, options: Options) -> list[Source]:
         found = _below(path, options)
     if not found and has_files(path):
         found = [AnyFiles(path, options)]
-    if not found and not entries(path):
+    if not found and _may_be_about_to_begin(path):
         return [WaitingFolder(path)]
     if not found:
         raise InvalidInputError(f"no run in {path}, nor rollouts that can be read; give {_ALLOWED}")
@@ -148,6 +148,15 @@ def _below(folder: Path, options: Options) -> list[Source]:
             else:
                 found += sources
     return sorted(found, key=lambda source: source.key)
+
+
+def _may_be_about_to_begin(folder: Path) -> bool:
+    """Whether a folder has no file yet, or TRL's folder of tables without any table yet."""
+    if (folder / "completions").is_dir() and not entries(folder / "completions"):
+        return True
+    return not any(entry.is_file() for entry in entries(folder)) and not any(
+        entries(Path(entry.path)) for entry in entries(folder)
+    )
 
 
 def _is_checkpoint(folder: Path) -> bool:

@@ -182,12 +182,13 @@ class WaitingFolder(Source):
 
 def is_trained_run(folder: Path) -> bool:
     """Whether podsrl wrote, or is about to write, rollouts into a folder."""
-    for step in entries(folder / "rollouts"):
-        if step.name.startswith("step_"):
-            return (
-                not (Path(step.path) / "train").is_dir() and not (Path(step.path) / "eval").is_dir()
-            )
-    return (folder / "rollouts").is_dir() and (folder / "config.yaml").is_file()
+    rollouts = folder / "rollouts"
+    if not rollouts.is_dir():
+        return False
+    for step in entries(rollouts):
+        if step.name.startswith("step_"):  # prime-rl has folders of that name, with others in them
+            return not any((Path(step.path) / kind).is_dir() for kind in ("train", "eval"))
+    return not entries(rollouts) or (folder / "config.yaml").is_file()
 
 
 def _whole_step(folder: Path) -> list[RolloutFile]:

@@ -83,6 +83,7 @@ def test_words_and_patterns_are_found_newest_first(tmp_path, capsys):
     assert (found["more"], found["steps_searched"]) == (True, 8)
     bounded = asked(capsys, run.path, "--pattern", "needle", "--step", "5", "9")
     assert bounded["rollouts"] == []
+    assert bounded["steps_searched"] == 5  # from 5 to 9
 
 
 def test_a_pattern_takes_no_longer_than_its_text_and_one_that_cannot_be_is_refused(

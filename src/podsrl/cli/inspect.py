@@ -190,8 +190,8 @@ def _serve(index: "Index", args: argparse.Namespace) -> None:
         if args.host != _LOCAL:
             print(
                 f"warning: whoever can reach {args.host} and has this address can read all"
-                " rollouts: there is no password beside the token in it, and the connection is not"
-                " encrypted",
+                " rollouts and write notes on them: there is no password beside the token in it,"
+                " and the connection is not encrypted",
                 file=sys.stderr,
             )
         print(server.address, flush=True)

@@ -6,6 +6,7 @@ written twice: which rollouts are of one prompt, and which are kept, is known on
 
 import json
 import math
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,10 +87,10 @@ class _Numbers:
     """What is remembered of each rollout of a file while it is written, in the file's order."""
 
     def __init__(self) -> None:
-        self.steps: list[int] = []
+        self.steps = array("q")
         self.keys: list[str] = []
-        self.rewards: list[float] = []
-        self.advantages: list[float] = []
+        self.rewards = array("d")
+        self.advantages = array("d")
         self.says_kept: list[bool | None] = []
         self.by_text = True
         self._known: dict[str, str] = {}

@@ -7,6 +7,7 @@ from there when it is asked to.
 
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,17 @@ class Query:
         """From the words of an address; an unknown one is ignored."""
         known = {*_WORDS, *words_of_columns()}
         return cls(**{name: word for name, word in words.items() if name in known})
+
+    def has_step(self, step: int) -> bool:
+        """Whether a step is within the bounds."""
+        low, high = (self.values.get(name) for name in ("step_min", "step_max"))
+        return (low is None or step >= low) and (high is None or step <= high)
+
+    def between(self, first: int, last: int) -> "Query":
+        """The same query of a part of the steps, which lie within its bounds."""
+        part = copy(self)
+        part.values = {**self.values, "step_min": first, "step_max": last}
+        return part
 
     @property
     def reads_texts(self) -> bool:

@@ -189,27 +189,34 @@ def _search(index: Index, query: Query, limit: int) -> dict[str, Any]:
     steps = index.steps_by_name()
     parts: list[Sequence[int] | None] = [None]
     if steps is not None:
-        parts = [steps[first : first + _AT_ONCE] for first in range(0, len(steps), _AT_ONCE)]
+        wanted = [step for step in steps if query.has_step(step)]
+        parts = [wanted[first : first + _AT_ONCE] for first in range(0, len(wanted), _AT_ONCE)]
 
-    hits: dict[tuple[Any, ...], dict[str, Any]] = {}
+    hits: list[dict[str, Any]] = []
     read = 0
     for part in parts:
         index.refresh(steps=part)
         read += len(part or ())
-        before = ""
-        while len(hits) < limit:
-            page = search(index, query, before)
-            for row in page["rows"]:
-                hits.setdefault(tuple(row[n] for n in ("run", "step", "group", "rollout")), row)
-            before = page["before"]
-            if not before:
-                break
-        if len(hits) >= limit:
+        hits += _hits(index, query if part is None else query.between(min(part), max(part)), limit)
+        if len(hits) > limit:
             break
 
-    found = [_with_texts(index, hit) for hit in list(hits.values())[:limit]]
+    found = [_with_texts(index, hit) for hit in hits[:limit]]
     searched = {"steps_searched": read, "steps": len(steps)} if steps is not None else {}
     return {"rollouts": found, "more": len(hits) > limit, **searched}
+
+
+def _hits(index: Index, query: Query, limit: int) -> list[dict[str, Any]]:
+    """Where a query finds something in the steps that were read; one more than the limit."""
+    hits: list[dict[str, Any]] = []
+    before = ""
+    while len(hits) <= limit:
+        page = search(index, query, before)
+        hits += page["rows"]
+        before = page["before"]
+        if not before:
+            break
+    return hits[: limit + 1]
 
 
 def _with_texts(index: Index, hit: Mapping[str, Any]) -> dict[str, Any]:

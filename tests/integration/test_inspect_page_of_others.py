@@ -325,7 +325,8 @@ def test_eight_notes_of_one_kind_are_one(browser, tmp_path):
 
 
 def test_the_settings_of_a_run_can_be_read(browser, tmp_path):
-    run = write_run(tmp_path / "out", config={"learning_rate": 1e-5, "hub_token": "secret"})
+    config = {"learning_rate": 1e-5, "hub_token": "secret", "output_dir": "/home/me/out"}
+    run = write_run(tmp_path / "out", config=config)
     with app_of(run.path) as server:
         opened(browser, server, "/")
         browser.wait_for("document.querySelector('.settings')")
@@ -333,4 +334,13 @@ def test_the_settings_of_a_run_can_be_read(browser, tmp_path):
         browser.wait_for("document.querySelector('.settings dl')")
         names = texts(browser, ".settings dt")
         assert "learning_rate" in names
+        assert "output_dir" in names
         assert "hub_token" not in names
+
+    page = tmp_path / "page.html"  # which may be sent to others
+    assert main(["inspect", str(run.path), "--export", str(page)]) == 0
+    text = page.read_text()
+    assert "learning_rate" in text
+    assert "secret" not in text
+    assert "/home/me" not in text
+    assert str(tmp_path) not in text

@@ -256,6 +256,28 @@ def test_the_half_written_last_line_of_a_live_file_is_waited_for(tmp_path, name)
         assert state_of(index)["runs"][0]["rollouts"] > whole["rollouts"]
 
 
+def test_files_of_a_folder_do_not_run_into_each_other(tmp_path):
+    """Numbered ones are steps, or say their own; others are a source each."""
+    for name in ("1", "2"):
+        rows = [{**ROLLOUT, "prompt": name, "reward": r, "step": 5} for r in (0, 1)]
+        write_lines(tmp_path / "numbered" / f"{name}.jsonl", rows)
+        write_lines(tmp_path / "named" / f"part-{name}.jsonl", rows)
+    with index_of(tmp_path / "numbered") as index:
+        assert sizes(index, 5) == [2, 2]
+        prompts = {g["prompt"] for g in step_of(index, index.runs[0], 5)["groups"]}
+        assert prompts == {"1", "2"}
+    with index_of(tmp_path / "named") as index:
+        assert [run["name"] for run in state_of(index)["runs"]] == ["part-1.jsonl", "part-2.jsonl"]
+
+
+def test_a_line_that_is_nested_too_deep_is_damage(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"prompt": "a", "completion": ' + "[" * 9_000 + "]" * 9_000 + "}\n")
+    age(path)
+    with index_of(path) as index:
+        assert "nested too deep" in state_of(index)["runs"][0]["damaged"][0]
+
+
 def test_a_damaged_line_within_a_file_is_damage(tmp_path):
     path = write_lines(tmp_path / "mine.jsonl", [ROLLOUT] * 3)
     path.write_text(path.read_text().replace("}\n", "\n", 1))

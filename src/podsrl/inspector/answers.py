@@ -5,6 +5,7 @@ asked for.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ _IMAGES = 3_000_000  # characters of a rollout's images
 _ELSEWHERE = 200  # other places of the same prompt that a page gets
 _BINS = 20  # of a histogram
 _SHARED = 200  # prompts of two runs that are listed
+
+#: Names of settings whose values are nobody's business.
+_SECRET = re.compile(r"token$|secret|password|api_key|credential", re.IGNORECASE)
 
 #: What is told where files of a step are taken away while it is read.
 FILES_CHANGED = "the files of this step changed while they were read; load it again"
@@ -101,10 +105,20 @@ def _state_of_run(index: Index, run: Run) -> dict[str, Any]:
     }
 
 
-def settings_of(run: Run) -> dict[str, Any]:
-    """The run's settings, as far as they are known; what holds a token is left out."""
-    known = {name: value for name, value in run.source.config.items() if "token" not in name[-6:]}
-    return {"run": run.source.name, "settings": plain(known)}
+def settings_of(run: Run, for_sharing: bool = False) -> dict[str, Any]:
+    """The run's settings, as far as they are known, without what is or may be secret.
+
+    Args:
+        run: The run.
+        for_sharing: Whether to leave out paths of this machine, too.
+    """
+    known = {}
+    for name, value in run.source.config.items():
+        is_secret = _SECRET.search(name) is not None
+        is_path = isinstance(value, str) and value.startswith(("/", "~"))
+        if not is_secret and not (for_sharing and is_path):
+            known[name] = plain(value)
+    return {"run": run.source.name, "settings": known}
 
 
 def curves_of(index: Index, run: Run) -> dict[str, Any]:

@@ -7,7 +7,7 @@ written twice: which rollouts are of one prompt, and which are kept, is known on
 import json
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,11 @@ class Converted:
 
 
 def as_rollouts(
-    rollouts: Iterator[Mapping[str, Any]], path: Path, keep: Keep, target: Path
+    rollouts: Iterator[Mapping[str, Any]],
+    path: Path,
+    keep: Keep,
+    target: Path,
+    first_group: Callable[[int], int] = lambda step: 0,
 ) -> Converted:
     """Write the rollouts of a file as those of `podsrl.rollout_log`.
 
@@ -56,6 +60,7 @@ def as_rollouts(
         path: Where they come from, for messages.
         keep: What is kept where no rollout says so.
         target: The file to write.
+        first_group: The number of the first group of a step, where another file has others of it.
 
     Raises:
         InvalidInputError: A reward is no number, a step is none from 0, or there are no rollouts.
@@ -77,7 +82,7 @@ def as_rollouts(
             *_doubts_of_groups(groups, numbers),
             *_doubts_of_reward(groups, numbers),
         ]
-        _write_selected(plain, groups, numbers, keep, target)
+        _write_selected(plain, groups, numbers, keep, target, first_group)
     finally:
         plain.unlink(missing_ok=True)
     return converted
@@ -299,14 +304,19 @@ def _short(text: str) -> str:
 
 
 def _write_selected(
-    plain: Path, groups: Groups, numbers: _Numbers, keep: Keep, target: Path
+    plain: Path,
+    groups: Groups,
+    numbers: _Numbers,
+    keep: Keep,
+    target: Path,
+    first_group: Callable[[int], int],
 ) -> None:
     """Copy a file with the groups and with what is kept; an advantage that it says itself stays."""
     rows = len(numbers.steps)
     group_R = np.zeros(rows, dtype=np.int64)
     rollout_R = np.zeros(rows, dtype=np.int64)
-    for (_, group), places in groups.places.items():
-        group_R[places] = group
+    for (step, group), places in groups.places.items():
+        group_R[places] = first_group(step) + group
         rollout_R[places] = np.arange(len(places))
     kept_R, advantages_R = _selected(groups, numbers, keep)
 

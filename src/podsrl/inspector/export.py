@@ -89,7 +89,7 @@ def export_page(
     packed = {
         "state": _state(index, taken, _rule(index, taken, steps, prompts)),
         "curves": curves,
-        "settings": [settings_of(run) for run in index.runs],
+        "settings": [settings_of(run, for_sharing=True) for run in index.runs],
         "histograms": histograms,
         "featured": _featured(taken),
         "steps": [

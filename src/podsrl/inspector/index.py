@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +41,8 @@ _PATIENCE = 1.0  # seconds that the index waits for readers
 _LOOK_AGAIN = 2.0  # seconds between two looks for new steps
 #: A file that grows is read again after so many times what reading it took.
 _REST = 10
+#: More than a file has groups of a step; the groups of a second file of the step begin here.
+_GROUPS_OF_FILE = 1_000_000
 
 _TABLES = f"""
 CREATE TABLE rollouts (
@@ -129,6 +132,7 @@ class Run:
     functions: list[str] = field(default_factory=list)  # in the order of `parts`
     metrics: dict[str, list[float | None]] = field(default_factory=dict)
     damaged: dict[RolloutFile, str] = field(default_factory=dict)
+    files_of_step: dict[int, list[Path]] = field(default_factory=dict)
     marks: dict[Place, Mark] = field(default_factory=dict)
     marks_changed: int = 0  # nanoseconds
 
@@ -136,6 +140,16 @@ class Run:
         """The files that hold rollouts of these steps."""
         wanted = set(steps)
         return [file for file in list(self.files.values()) if wanted.intersection(file.steps)]
+
+    def first_group(self, path: Path, step: int) -> int:
+        """The number of the first group that a file has of a step.
+
+        Files of other programs number nothing across files; two of one step have other prompts.
+        """
+        paths = self.files_of_step.setdefault(step, [])
+        if path not in paths:
+            paths.append(path)
+        return _GROUPS_OF_FILE * paths.index(path)
 
     @property
     def would_keep(self) -> str | None:
@@ -420,7 +434,8 @@ class Index:
                 readable = self._folder / f"{self._files}.parquet"
                 rollouts = run.source.rollouts(listed.path)
                 keep = run.source.options.keep
-                converted = as_rollouts(rollouts, listed.path, keep, readable)
+                first = partial(run.first_group, listed.path)
+                converted = as_rollouts(rollouts, listed.path, keep, readable, first)
             columns = self._columns(readable)
         except (duckdb.Error, OSError, PodsError) as error:
             self._note_damage(run, listed, error)

@@ -15,7 +15,7 @@ SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
 class AnyFiles(ForeignSource):
-    """A file of rollouts, or a folder of files with the same fields."""
+    """A file of rollouts, or a folder of files whose names are the numbers of steps."""
 
     format = "rollouts"
 
@@ -48,17 +48,24 @@ class AnyFiles(ForeignSource):
         return self._reading.in_words() if self._reading else {}
 
 
-def has_files(folder: Path) -> bool:
-    """Whether a folder has files that may be rollouts, and nothing that says otherwise."""
-    return bool(_files(folder))
+def sources_of_files(folder: Path, options: Options) -> list[AnyFiles]:
+    """The files of a folder: numbered ones are steps of one source, others are one each."""
+    found = _named_files(folder)
+    if all(path.stem.isdigit() for path in found):
+        return [AnyFiles(folder, options)] if found else []
+    return [AnyFiles(path, options) for path in found]
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
+    return [file for file in _named_files(path) if file.stem.isdigit()]
+
+
+def _named_files(folder: Path) -> list[Path]:
     return [
         Path(entry.path)
-        for entry in entries(path)
+        for entry in entries(folder)
         if entry.name.endswith((".jsonl", ".parquet")) and "podsrl-notes" not in entry.name
     ]
 

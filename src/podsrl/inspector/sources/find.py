@@ -6,7 +6,7 @@ from pathlib import Path
 
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.sources import inspect_log, ms_swift, nemo_rl, torchtitan, traces, trl, verl
-from podsrl.inspector.sources.any_file import SUFFIXES, AnyFiles, has_files
+from podsrl.inspector.sources.any_file import SUFFIXES, AnyFiles, sources_of_files
 from podsrl.inspector.sources.base import Options, Source, entries
 from podsrl.inspector.sources.slime import SlimeDump, slime_folder
 from podsrl.inspector.sources.trackio import TrackioTraces, trackio_runs
@@ -69,8 +69,8 @@ def _sources_of(path: Path, options: Options) -> list[Source]:
         )
     if found is None:
         found = _below(path, options)
-    if not found and has_files(path):
-        found = [AnyFiles(path, options)]
+    if not found:
+        found = list(sources_of_files(path, options))
     if not found and _may_be_about_to_begin(path):
         return [WaitingFolder(path)]
     if not found:

@@ -67,7 +67,7 @@ class InspectLog(KnownFormat):
 def is_inspect(path: Path) -> bool:
     """Whether a file is a log of Inspect's."""
     if path.suffix == ".eval":
-        return zipfile.is_zipfile(path)
+        return True
     if path.suffix != ".json":
         return False
     with path.open("rb") as file:

@@ -284,9 +284,11 @@ def _doubts_of_reward(groups: Groups, numbers: _Numbers) -> list[str]:
         if len(both) < 2:
             continue
         away_N = rewards_R[both] - rewards_R[both].mean()
-        signs_N = np.where(
-            np.abs(away_N) < 1e-6, 0.0, np.sign(away_N) * np.sign(advantages_R[both])
-        )
+        given_N = advantages_R[both]
+        if abs(given_N.mean()) > 0.1 * given_N.std():
+            continue  # compared with the rewards of others, too
+
+        signs_N = np.where(np.abs(away_N) < 1e-6, 0.0, np.sign(away_N) * np.sign(given_N))
         compared += int((signs_N != 0).sum())
         against += int((signs_N < 0).sum())
     if not compared or against / compared <= _OTHER_SIGNS:

@@ -204,6 +204,7 @@ class Index:
 
         self._last_asked = time.monotonic()  # a page is opened as soon as the address is told
         self._writing = threading.Lock()
+        self._marking = threading.Lock()  # which does not wait while files are read
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -280,7 +281,8 @@ class Index:
         with self._writing:
             for run in self.runs:
                 self._refresh_metrics(run)
-                self._refresh_marks(run)
+                with self._marking:
+                    self._refresh_marks(run)
             waiting = [self._changes(run, steps) for run in self.runs]
             total = sum(map(len, waiting))
 
@@ -367,7 +369,7 @@ class Index:
         )
         if not found:
             raise InvalidInputError(f"no rollout {rollout} of prompt {group} in step {step}")
-        with self._writing:
+        with self._marking:
             add_note(run.source.notes_file, place, mark)
             self._refresh_marks(run)
 

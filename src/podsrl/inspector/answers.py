@@ -428,6 +428,8 @@ def _elsewhere(index: Index, hashes: Iterable[int]) -> dict[int, list[dict[str, 
         'SELECT prompt, run, step, "group", avg(reward) AS reward,'
         " avg(reward) FILTER (kept) AS kept_reward FROM rollouts"
         ' WHERE prompt IN (SELECT unnest($hashes)) GROUP BY prompt, run, step, "group"'
+        ' QUALIFY row_number() OVER (PARTITION BY prompt ORDER BY run, step, "group")'
+        f" <= {_ELSEWHERE}"
         ' ORDER BY run, step, "group"',
         {"hashes": list(hashes)},
     )

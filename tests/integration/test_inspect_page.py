@@ -615,3 +615,8 @@ def test_a_step_of_a_hundred_thousand_rollouts_stays_usable(tmp_path):
         assert count(browser, "article") == 60
         assert width_of_page(browser) <= 390
         assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
+
+    show(exported, "/search?reward_max=0.5&cut_off=1")  # by the filters of the list of columns
+    assert texts(exported, ".hits .mark") == ["dropped"]
+    show(exported, "/search?pattern=first")
+    assert "not for patterns" in texts(exported, ".note")[0]

@@ -113,6 +113,8 @@ function passes(rollout, words) {
 
 /** What `search.py` finds, among the rollouts that the page holds. */
 async function searchPacked(words) {
+  // A browser's own patterns may take for ever, which those of the server can't.
+  if (words.pattern) throw new Refusal("an exported page searches for words, and not for patterns; the app does");
   const text = (words.text ?? "").toLowerCase();
   const rows = [];
   for (const entry of [...packedIndex.steps].reverse()) {

@@ -392,7 +392,7 @@ _MARK = re.compile(
 
 
 def asked(prompt: str) -> str:
-    """What a person asked last, without the marks of a chat template around it.
+    r"""What a person asked last, without the marks of a chat template around it.
 
     >>> asked("<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n1+1?<|im_end|>\n")
     '1+1?'

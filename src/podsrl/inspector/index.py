@@ -295,7 +295,7 @@ class Index:
                         self._index(run, batch)
                         tell(total - sum(map(len, waiting)), total)
                 self._let_readers_go_first()
-                at_once = _FILES_AT_ONCE
+                at_once = min(2 * at_once, _FILES_AT_ONCE)
 
     def has_reader(self) -> None:
         """Note that a page is being loaded, which the filling of the index shall not slow down."""

@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ FILTERS: Mapping[str, Mapping[str, str]] = {
     "one reward function, long": {"function": "form", "part_min": "0.9", "tokens_min": "3000"},
     "a rare reward": {"reward_min": "0.4", "reward_max": "0.6"},
     "a word, newest steps": {"text": "needle"},
+    "a pattern, newest steps": {"pattern": "need(le)+s?\\b"},
 }
 
 
@@ -138,8 +139,23 @@ def served(folder: Path) -> Iterator[tuple[Client, float]]:
         process.wait(timeout=60)
 
 
+#: What is asked in a terminal; each starts a process of its own, whose start is in its time.
+QUESTIONS: Mapping[str, Sequence[str]] = {
+    "an overview": ["--text"],
+    "the worst rollouts of the newest step": ["--worst", "5"],
+    "a prompt of a step": ["--step", "2", "--prompt", "3"],
+    "the newest rollouts with a word that each has": ["--search", "step"],
+}
+
+
 def measure(folder: Path) -> Iterator[tuple[str, float, str]]:
     """What is measured, its value and its unit."""
+    for what, words in QUESTIONS.items():
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "podsrl.cli", "inspect", str(folder), *words]
+        subprocess.run(command, check=True, capture_output=True)
+        yield f"in a terminal: {what}", time.perf_counter() - began, "s"
+
     with served(folder) as (client, started):
         yield "command until its address is printed", started, "s"
 
@@ -150,7 +166,9 @@ def measure(folder: Path) -> Iterator[tuple[str, float, str]]:
         first += seconds
         _, seconds = client.ask("featured")
         first += seconds
-        yield "first page: its three answers, the index still empty", first, "s"
+        _, seconds = client.ask("histogram", run=folder.name)
+        first += seconds
+        yield "first page: its four answers, the index still empty", first, "s"
 
         began = time.perf_counter()
         while True:
@@ -163,6 +181,8 @@ def measure(folder: Path) -> Iterator[tuple[str, float, str]]:
 
         _, again = client.ask("curves", run=folder.name)
         yield "all curves, once the index is whole", again, "s"
+        _, seconds = client.ask("histogram", run=folder.name)
+        yield "the histogram of all rewards", seconds, "s"
 
         step = str(run["last_step"] // 2)
         _, seconds = client.ask("step", run=folder.name, step=step)

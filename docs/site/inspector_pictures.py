@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from podsrl.inspector.answers import featured
 from podsrl.inspector.app import InspectorServer
-from podsrl.inspector.conversion import Keep
-from podsrl.inspector.dataset import Dataset
-from podsrl.inspector.sources import find_sources
+from podsrl.inspector.index import Index
+from podsrl.inspector.sources import Options, find_sources
 from support.chromium import Chromium
 
 DOCS = Path(__file__).parents[1]
@@ -21,11 +21,10 @@ DOCS = Path(__file__).parents[1]
 
 def take_pictures(run: Path) -> None:
     """The run, and the newest prompt whose kept rollouts differ."""
-    dataset = Dataset(lambda: find_sources([run], Keep()))
-    dataset.refresh()
-    group = dataset.featured()
-    assert group is not None, f"no prompt of {run} has rollouts that differ"
-    server = InspectorServer(dataset)
+    index = Index(lambda: find_sources([run], Options()))
+    index.refresh()
+    assert featured(index) is not None, f"no prompt of {run} has rollouts that differ"
+    server = InspectorServer(index)
     server.start()
     try:
         with tempfile.TemporaryDirectory() as profile, Chromium(Path(profile)) as browser:

@@ -3,17 +3,20 @@
 Importing this package imports neither torch nor any trainer.
 """
 
+from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsrl.advantages import group_advantages
-from podsrl.errors import PodsError, needed
+from podsrl.errors import PodsError, fields_named, needed
 from podsrl.methods import METHODS
 from podsrl.rules import RULES, downsample, downsample_batch, register_rule, rule
 from podsrl.selection import Selection
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from podsrl.inspector.notebook import Inspection
 
 __version__ = "0.2.0"
@@ -28,6 +31,7 @@ __all__ = [
     "group_advantages",
     "inspect",
     "register_rule",
+    "rollouts",
     "rule",
 ]
 
@@ -54,3 +58,45 @@ def inspect(
         from podsrl.inspector.notebook import Inspection
 
     return Inspection([Path(path) for path in paths], keep, height)
+
+
+def rollouts(
+    *paths: str | PathLike[str],
+    steps: Collection[int] | None = None,
+    kept: bool | None = None,
+    keep: int | None = None,
+    rule: str = "max_variance",
+    prompt: str | None = None,
+    completion: str | None = None,
+    reward: str | None = None,
+    group: str | None = None,
+    step: str | None = None,
+) -> "DataFrame":
+    """The rollouts of runs, or of what other programs wrote, as a pandas data frame.
+
+    Its columns are `run`, those of the rollout log, one "rewards/<function>" for each reward
+    function, and the `label` and `note` that people gave in the app.
+
+    Args:
+        paths: What `pods inspect` opens.
+        steps: The steps to read; None: all of them.
+        kept: Whether to read only those that were kept, or only those that were dropped.
+        keep: Rollouts of each prompt, 2 or more, that PODS would keep, where nothing says what was
+            kept; None: a quarter, and at least 2.
+        rule: The rule by which PODS would keep them.
+        prompt, completion, reward, group, step: The fields of a file of your own, where their names
+            do not say it; the reward may be several with their weights, "right=1,form=0.2".
+
+    Raises:
+        InvalidInputError: A path holds nothing that can be read, or a field is not there.
+        MissingDependencyError: pandas or the packages of `podsrl[inspect]` are not installed.
+    """
+    with needed("inspect"):
+        from podsrl.inspector.fields import Fields
+        from podsrl.inspector.keeping import Keep
+        from podsrl.inspector.sources import Options
+        from podsrl.inspector.table import rollouts_frame
+
+    with fields_named({"num_kept": "keep"}):
+        options = Options(Fields(prompt, completion, reward, group, step), Keep(keep, rule))
+    return rollouts_frame([Path(path) for path in paths], options, steps, kept)

@@ -129,7 +129,7 @@ class Selection:
     def _select_across(self, groups: Sequence[np.ndarray], seed: Any) -> list[list[int]]:
         scores_P_N, there_P_N = padded(groups)
         rows = self.num_kept * len(groups)
-        kept_P_N = keep_rows(scores_P_N, there_P_N, rows, self.chosen_rule, seed)
+        kept_P_N = keep_rows(scores_P_N, there_P_N, rows, self.rule, seed)
         return [np.flatnonzero(kept_N).tolist() for kept_N in kept_P_N]
 
     def _select_of_each(self, groups: Sequence[np.ndarray], seed: Any) -> list[list[int]]:
@@ -137,7 +137,7 @@ class Selection:
         kept = [list(range(len(group))) for group in groups]
         for size in {len(group) for group in groups if len(group) > self.num_kept}:
             places = [place for place, group in enumerate(groups) if len(group) == size]
-            chosen = downsample([groups[p] for p in places], self.num_kept, self.chosen_rule, seed)
+            chosen = downsample([groups[p] for p in places], self.num_kept, self.rule, seed)
             for place, kept_M in zip(places, chosen, strict=True):
                 kept[place] = kept_M
         return kept

@@ -31,7 +31,8 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 )
 
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS, RunFolder
+from podsrl.rollout_log.columns import REQUIRED
+from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rules import register_rule
 from podsrl.trl import PODSRolloutWorker
 from podsrl.trl.async_grpo.loop import SCORED, SelectingLoop
@@ -44,7 +45,7 @@ from support.vllm_stand_in import PolicyServer, serving
 
 N = 8
 M = 4
-LOGGED_COLUMNS = sorted({*ROLLOUT_COLUMNS} - {"step"})
+LOGGED_COLUMNS = sorted({column.name for column in REQUIRED} - {"step"})
 
 
 @pytest.fixture(autouse=True)

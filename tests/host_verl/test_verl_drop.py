@@ -15,9 +15,10 @@ from verl.trainer.ppo.v1 import PPOTrainer
 import podsrl
 from podsrl import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.inspector.answers import group_of, step_of
 from podsrl.verl.groups import parse_key
 from support.brute_force import highest_variance
-from support.inspected import age, dataset_of
+from support.inspected import age, index_of
 
 # every kept row has a pass; test_verl_spare.py has the rest
 MODE = ("trainer.v1.trainer_mode=pods_sync", "+trainer.v1.pods_sync.skip_zero_advantage=false")
@@ -342,12 +343,12 @@ def test_the_dump_of_rollouts_has_all_n_and_says_which_were_kept(make_trainer, p
     # `pods inspect` shows the same prompts, told apart by verl's keys
     scores_of_prompts = [sorted(group.values()) for group in by_prompt(rewards).values()]
     age(file)
-    with dataset_of(tmp_path) as dataset:
-        [run] = dataset.runs
-        step = dataset.step(run, 1)
+    with index_of(tmp_path) as index:
+        [run] = index.runs
+        step = step_of(index, run, 1)
         assert step["prompts"] == PROMPTS
         for shown in step["groups"]:
-            group = dataset.group(run, 1, shown["group"])
+            group = group_of(index, run, 1, shown["group"])
             scores = sorted(rollout["reward"] for rollout in group["rollouts"])
             assert scores in [pytest.approx(expected) for expected in scores_of_prompts]
             assert sum(rollout["kept"] for rollout in group["rollouts"]) == M

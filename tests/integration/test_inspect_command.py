@@ -11,7 +11,7 @@ import pytest
 
 from podsrl.cli import main
 from podsrl.inspector import app as inspector_app
-from support.inspected import answer, app_of, ask, write_run
+from support.inspected import age, answer, app_of, ask, write_run
 
 pytestmark = pytest.mark.slow
 
@@ -168,7 +168,7 @@ def test_what_is_asked_wrongly_is_told_in_one_sentence(app):
 
 
 def test_results_are_downloaded_under_a_name(app):
-    status, headers, body = answer(app, "/api/download?format=csv&kept=0&first_step=2")
+    status, headers, body = answer(app, "/api/download?format=csv&kept=0&step_min=2")
     assert status == 200
     assert 'filename="rollouts.csv"' in headers["content-disposition"]
     assert len(body.splitlines()) == 1 + 2 * 4  # two dropped of each of two prompts, in two steps
@@ -188,7 +188,7 @@ def test_a_run_without_rollouts_is_waited_for_and_a_folder_without_runs_refused(
         assert ask(server, "state")["runs"][0]["logged_steps"] == 0
         assert ask(server, "featured") == {"group": None}
     assert main(["inspect", str(tmp_path / "nothing")]) == 2
-    assert "no run in" in capsys.readouterr().err
+    assert "there is no" in capsys.readouterr().err
     page = tmp_path / "page.html"
     assert main(["inspect", str(tmp_path / "soon"), "--export", str(page)]) == 2
     assert "no rollouts to export" in capsys.readouterr().err
@@ -208,14 +208,14 @@ def test_the_exported_page_holds_what_was_named(tmp_path, capsys):
     assert capsys.readouterr().out == f"wrote {page} (open it in a browser)\n"
     assert packed_steps(page) == (list(range(1, 12)), "")
 
-    words = ["--steps", "3", "7", "--prompts", "1"]
+    words = ["--step", "3", "7", "--prompt", "1"]
     assert main(["inspect", str(run), "--export", str(page), *words]) == 0
     steps, note = packed_steps(page)
     assert steps == [3, 7]
     assert note.startswith("This page holds 8 of 88 rollouts, in 2 of 11 logged steps: the steps")
-    assert main(["inspect", str(run), "--export", str(page), "--steps", "99"]) == 2
-    assert main(["inspect", str(run), *words]) == 2
-    assert "for the page that --export writes" in capsys.readouterr().err
+    assert main(["inspect", str(run), "--export", str(page), "--step", "99"]) == 2
+    assert main(["inspect", str(run), "--export", str(page), "--json"]) == 2
+    assert "give --export, or what is printed" in capsys.readouterr().err
 
 
 def test_the_exported_page_stays_below_its_bound(tmp_path):
@@ -223,7 +223,7 @@ def test_the_exported_page_stays_below_its_bound(tmp_path):
     import secrets
 
     from podsrl.inspector.export import export_page
-    from support.inspected import dataset_of
+    from support.inspected import index_of
     from support.synthetic_rollouts import rollouts
 
     run = write_run(tmp_path / "out", steps=())
@@ -232,8 +232,8 @@ def test_the_exported_page_stays_below_its_bound(tmp_path):
         columns["completion"] = [secrets.token_hex(4_000) for _ in columns["completion"]]
         run.write_rollouts(step, columns)
 
-    with dataset_of(run.path) as dataset:
-        page = export_page(dataset, largest=1_000_000)
+    with index_of(run.path) as index:
+        page = export_page(index, largest=1_000_000)
         assert 500_000 < len(page) < 1_000_000
 
         path = tmp_path / "page.html"
@@ -243,6 +243,34 @@ def test_the_exported_page_stays_below_its_bound(tmp_path):
         assert "evenly spaced steps" in note
 
 
+def test_an_export_says_how_far_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("podsrl.cli.inspect._TELL_SECONDS", 0.0)
+    for seed in range(3):
+        write_run(tmp_path / "runs" / f"seed-{seed}", steps=range(1, 5))
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(tmp_path / "runs"), "--export", str(page)]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[:3] == ["read 4 of 12 files", "read 8 of 12 files", "read 12 of 12 files"]
+    assert told[3].startswith("packed 1 steps, room for ")
+    assert told[-1].startswith("packed 12 steps")
+
+
+def test_a_file_that_cannot_be_read_is_told_beside_the_address(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"my_question": "a", "my_score": 1}\n')
+    age(path)
+    with command(path, "--port", "0") as process:
+        assert "warning: " in (line := process.stderr.readline())
+        assert "--prompt my_question" in line
+        assert "?token=" in process.stdout.readline()
+
+
+def test_an_empty_folder_waits_for_a_run(tmp_path):
+    (tmp_path / "out").mkdir()
+    with command(tmp_path / "out", "--port", "0") as process:
+        assert "?token=" in process.stdout.readline()
+
+
 def test_what_is_not_installed_is_named_with_the_command(run):
     code = (
         "import sys; sys.modules['duckdb'] = None; from podsrl.cli import main;"
@@ -250,7 +278,7 @@ def test_what_is_not_installed_is_named_with_the_command(run):
     )
     done = subprocess.run([sys.executable, "-c", code, run], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "needs duckdb, which is not installed: pip install 'podsrl[inspect]'" in done.stderr
+    assert "needs duckdb, which is not installed: pip install 'duckdb" in done.stderr
 
 
 def test_select_needs_nothing_of_the_app(tmp_path):

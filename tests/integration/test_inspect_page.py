@@ -188,9 +188,10 @@ def width_of_page(browser):
 
 def test_the_run_has_its_curves_and_begins_with_a_prompt_that_teaches(browser):
     titles = texts(browser, "figcaption")
-    first_words = [title.split(" ")[0] for title in titles]
+    first_words = [title.split(" ")[0] for title in titles if "reward function" not in title]
     assert first_words == [
         "Reward",
+        "Rewards",
         "Contrast",
         "Prompts",
         "Rows",
@@ -198,6 +199,8 @@ def test_the_run_has_its_curves_and_begins_with_a_prompt_that_teaches(browser):
         "Seconds",
         "Entropy",
     ]
+    of_functions = [title for title in titles if "reward function" in title]
+    assert [title.split(" ")[0] for title in of_functions][:1] == ["correctness"]
     assert texts(browser, "h1") == [RUN]
     assert texts(browser, "#bar") == ["step 14 of 20 · 24 s left · reward 0.7"]
     assert "step 14" in texts(browser, ".featured .small")[0]
@@ -315,7 +318,7 @@ def test_the_dropped_rollouts_of_a_group_can_be_shown_alone(browser):
     assert set(texts(browser, "article .mark")) == {"dropped"}
     browser.choose("kept", "")
     browser.wait_for("document.querySelectorAll('article').length === 6")
-    assert texts(browser, ".elsewhere a") == ["step 1: 0.5"]
+    assert texts(browser, ".elsewhere a:not(.beside)") == ["step 1: 0.5"]
 
 
 def test_a_rollout_that_was_cut_off_is_marked(browser):
@@ -355,7 +358,7 @@ def test_a_search_is_an_address_that_leads_to_the_rollouts(browser, app):
 
 
 def test_what_a_search_found_can_be_had_as_a_file(browser):
-    show(browser, "/search?reward_min=1&function=correctness&tokens_max=12&last_step=12")
+    show(browser, "/search?reward_min=1&function=correctness&tokens_max=12&step_max=12")
     assert texts(browser, ".results .summary")[0].startswith("14 rollouts found")  # 3, 3 and 8
     assert browser.run("document.getElementById('function').value") == "correctness"
 
@@ -401,7 +404,7 @@ def test_the_keyboard_goes_through_steps_and_prompts(browser):
         address("group", 14, 0),
         address("group", 14, 1),
         address("group", 13, 0),
-        "/search?first_step=14",
+        "/search?step_min=14",
         "/search?text=<script>",
     ],
 )
@@ -534,7 +537,7 @@ def test_a_page_says_that_its_server_does_not_answer_any_more(tmp_path):
 @pytest.fixture(scope="module")
 def exported(app, tmp_path_factory):
     page = tmp_path_factory.mktemp("exported") / "page.html"
-    [run] = app.dataset.runs
+    [run] = app.index.runs
     assert main(["inspect", str(run.source.path), "--export", str(page)]) == 0
 
     with Chromium(tmp_path_factory.mktemp("profile"), width=390) as browser:
@@ -612,3 +615,8 @@ def test_a_step_of_a_hundred_thousand_rollouts_stays_usable(tmp_path):
         assert count(browser, "article") == 60
         assert width_of_page(browser) <= 390
         assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
+
+    show(exported, "/search?reward_max=0.5&cut_off=1")  # by the filters of the list of columns
+    assert texts(exported, ".hits .mark") == ["dropped"]
+    show(exported, "/search?pattern=first")
+    assert "not for patterns" in texts(exported, ".note")[0]

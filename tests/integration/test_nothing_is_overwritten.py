@@ -108,7 +108,7 @@ def test_a_page_of_our_own_is_replaced_and_a_link_to_it_stays_a_link(run, tmp_pa
 
     link = tmp_path / "newest.html"
     link.symlink_to(page)
-    assert main(["inspect", str(run), "--export", str(link), "--steps", "1"]) == 0
+    assert main(["inspect", str(run), "--export", str(link), "--step", "1"]) == 0
     assert link.is_symlink()
     assert 0 < page.stat().st_size < both
     assert not list(tmp_path.glob(".*"))  # nothing half-written is left
@@ -143,7 +143,7 @@ def test_a_page_that_fails_leaves_the_one_before_it(run, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["inspect", str(run), "--export", str(page)]) == 0
     capsys.readouterr()
-    words = ["inspect", run, "--export", page, "--steps", "99"]
+    words = ["inspect", run, "--export", page, "--step", "99"]
     assert "no rollouts of these steps" in refused(words, tmp_path, capsys)
 
 

@@ -110,13 +110,13 @@ def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
     path = tmp_path / "rollouts.jsonl"
     command = ["select", str(path), "--keep", "2"]
     write_rollouts(path, {"a": [0, "good"]})
-    assert "rollout 2: 'reward' must be a number" in fails(command, capsys)
+    assert "rollout 2: the reward must be a number" in fails(command, capsys)
     write_rollouts(path, {"a": [0, 1]})
     assert "unknown rule" in fails([*command, "--rule", "x"], capsys)
-    no_question = fails([*command, "--group_by", "question"], capsys)
+    no_question = fails([*command, "--group", "question"], capsys)
     assert "no field 'question'; it has 'prompt', " in no_question
     no_score = fails([*command, "--reward", "score"], capsys)
-    assert "rollout 1: no field 'score'; it has 'prompt', " in no_score
+    assert "no field 'score'; it has 'prompt', " in no_score
     path.write_text('{"prompt": "a", "reward": 1}\n{broken\n')
     assert "line 2" in fails(command, capsys)
 
@@ -189,3 +189,23 @@ def test_a_rule_by_path_is_named_as_it_was_given(capsys, tmp_path, monkeypatch):
         message = fails(["select", "rollouts.jsonl", "--keep", "2", "--rule", rule], capsys)
         assert message.startswith(f"pods select: {said}")
         assert str(tmp_path) not in message
+
+
+def test_fields_can_be_named_as_for_inspect_and_steps_are_told_apart(capsys, tmp_path):
+    path = tmp_path / "mine.jsonl"
+    rows = [
+        {"q": "same", "right": right, "form": 1 - right, "global_step": step, "text": str(place)}
+        for step in (1, 2)
+        for place, right in enumerate((0.0, 1.0, 0.2))
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"q": "half')
+    flags = ["--prompt", "q", "--reward", "right=1,form=0.5", "--rule", "max_reward"]
+    assert main(["select", str(path), "--keep", "1", *flags]) == 0
+    printed = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in printed.out.splitlines()] == ["1", "1"]
+    assert "line 7 is half-written and was skipped" in printed.err
+    assert "kept 2 of 6 rollouts in 2 groups" in printed.err
+
+    asked = fails(["select", str(path), "--keep", "1"], capsys)
+    assert "no field 'reward'" in asked
+    assert "name it with --reward" in asked or "--reward FIELD" in asked

@@ -11,30 +11,39 @@ from pathlib import Path
 from typing import Any
 
 from podsrl.inspector.app import InspectorServer
-from podsrl.inspector.conversion import Keep
-from podsrl.inspector.dataset import Dataset
-from podsrl.inspector.sources import find_sources
+from podsrl.inspector.checks import Check
+from podsrl.inspector.fields import Fields
+from podsrl.inspector.index import Index
+from podsrl.inspector.keeping import Keep
+from podsrl.inspector.sources import Options, find_sources
 from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_rollouts import rollouts
 
 
 @contextmanager
-def dataset_of(*paths: Path, keep: int | None = None) -> Iterator[Dataset]:
-    """A dataset that has read everything."""
-    dataset = Dataset(lambda: find_sources(list(paths), Keep(keep)))
+def index_of(
+    *paths: Path,
+    keep: int | None = None,
+    rule: str = "max_variance",
+    check: str = "",
+    **fields: str,
+) -> Iterator[Index]:
+    """An index that has read everything."""
+    options = Options(Fields(**fields), Keep(keep, rule))
+    index = Index(lambda: find_sources(list(paths), options), Check(check) if check else None)
     try:
-        dataset.refresh()
-        yield dataset
+        index.refresh()
+        yield index
     finally:
-        dataset.close()
+        index.close()
 
 
 @contextmanager
-def app_of(*paths: Path, **how: Any) -> Iterator[InspectorServer]:
+def app_of(*paths: Path, check: str = "", **how: Any) -> Iterator[InspectorServer]:
     """A server of this process that has read everything, and looks for more."""
-    dataset = Dataset(lambda: find_sources(list(paths), Keep()))
-    dataset.refresh()
-    server = InspectorServer(dataset, **how)
+    found = Index(lambda: find_sources(list(paths), Options()), Check(check) if check else None)
+    found.refresh()
+    server = InspectorServer(found, **how)
     server.start()
     try:
         yield server
@@ -42,10 +51,14 @@ def app_of(*paths: Path, **how: Any) -> Iterator[InspectorServer]:
         server.close()
 
 
-def answer(server: InspectorServer, path: str, headers: dict[str, str] | None = None) -> Any:
+def answer(
+    server: InspectorServer, path: str, headers: dict[str, str] | None = None, method: str = "GET"
+) -> Any:
     """The status, the headers and the body of what a path below the server's address gives."""
     given = {"x-token": server.token} if headers is None else headers
-    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", headers=given)
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.port}{path}", headers=given, method=method
+    )
     try:
         with urllib.request.urlopen(request, timeout=30) as got:
             return got.status, got.headers, got.read()

@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +11,9 @@ import pytest
 
 import podsrl
 from podsrl.errors import InvalidInputError
-from podsrl.inspector import sources
-from podsrl.inspector.conversion import Keep
-from podsrl.inspector.sources import find_sources
-from support.inspected import age, dataset_of, write_run
+from podsrl.inspector.answers import curves_of, group_of, state_of, step_of
+from podsrl.inspector.sources import Options, find_sources, trained_run
+from support.inspected import age, index_of, write_run
 
 ROLLOUT = {"prompt": "a", "completion": "b", "reward": 1}
 
@@ -27,8 +25,8 @@ def write_lines(path, rows):
     return path
 
 
-def group_of(dataset, step=1, group=0):
-    return dataset.group(dataset.runs[0], step, group)
+def group_at(index, step=1, group=0):
+    return group_of(index, index.runs[0], step, group)
 
 
 def column(group, name):
@@ -43,8 +41,8 @@ def test_a_jsonl_file_is_asked_what_max_variance_would_keep(tmp_path):
     ]
     path = write_lines(tmp_path / "mine.jsonl", rows)
 
-    with dataset_of(path) as dataset:
-        group = group_of(dataset)
+    with index_of(path) as index:
+        group = group_at(index)
         assert group["run"] == "mine.jsonl"
         # a quarter of 8 is 2, one at each end: rollout 1 (reward 1) and rollout 0 (reward 0)
         kept = {r["rollout"]: r["reward"] for r in group["rollouts"] if r["kept"]}
@@ -55,8 +53,8 @@ def test_a_jsonl_file_is_asked_what_max_variance_would_keep(tmp_path):
         assert advantages == pytest.approx([0.7071, -0.7071], abs=1e-3)
         assert column(group, "rewards") == [{"form": 0.5}] * 8
 
-    with dataset_of(path, keep=4) as dataset:
-        assert sum(column(group_of(dataset), "kept")) == 4
+    with index_of(path, keep=4) as index:
+        assert sum(column(group_at(index), "kept")) == 4
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2.5, True])
@@ -79,11 +77,11 @@ def test_a_parquet_file_says_itself_what_was_kept_and_steps_and_groups(tmp_path)
     )
     pq.write_table(table, tmp_path / "mine.parquet")
     age(tmp_path / "mine.parquet")
-    with dataset_of(tmp_path / "mine.parquet") as dataset:
-        group = group_of(dataset, step=3)
+    with index_of(tmp_path / "mine.parquet") as index:
+        group = group_at(index, step=3)
         assert column(group, "completion") == ["x", "y"]  # without a reward last
         assert column(group, "kept") == [True, False]
-        assert group_of(dataset, step=4)["prompt"] == "b"
+        assert group_at(index, step=4)["prompt"] == "b"
 
 
 def test_conversations_are_shown_as_their_last_message_and_their_turns(tmp_path):
@@ -97,9 +95,9 @@ def test_conversations_are_shown_as_their_last_message_and_their_turns(tmp_path)
     path = write_lines(
         tmp_path / "mine.jsonl", [{"prompt": prompt, "completion": said, "reward": True}] * 2
     )
-    with dataset_of(path) as dataset:
-        group = group_of(dataset)
-        assert group["prompt"] == "Be brief.\n\nLook."
+    with index_of(path) as index:
+        group = group_at(index)
+        assert group["prompt"] == "system: Be brief.\n\nuser: Look."
         assert column(group, "completion") == ["none", "none"]
         assert column(group, "reward") == [1.0, 1.0]
         turns = json.loads(group["rollouts"][0]["turns"])
@@ -109,7 +107,10 @@ def test_conversations_are_shown_as_their_last_message_and_their_turns(tmp_path)
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"prompt": "a", "completion": "b"}, "rollout 1: no field 'reward' (nor score)"),
+        (
+            {"prompt": "a", "completion": "b"},
+            "rollout 1: no field 'reward' (nor score, total_reward",
+        ),
         ({"prompt": "a", "reward": 1}, "rollout 1: no field 'completion'"),
         ({"prompt": "a", "completion": "b", "reward": "1"}, "must be a number or null; got '1'"),
         ({**ROLLOUT, "step": "first"}, "the step must be a whole number from 0; got 'first'"),
@@ -121,18 +122,18 @@ def test_conversations_are_shown_as_their_last_message_and_their_turns(tmp_path)
 )
 def test_a_file_that_lacks_something_is_named_with_what_it_has(tmp_path, row, says):
     path = write_lines(tmp_path / "mine.jsonl", [row])
-    with dataset_of(path) as dataset:
-        [run] = dataset.state()["runs"]
+    with index_of(path) as index:
+        [run] = state_of(index)["runs"]
         assert run["logged_steps"] == 0
         assert says in run["damaged"][0]
 
 
 def test_steps_may_be_counted_from_0(tmp_path):
     path = write_lines(tmp_path / "mine.jsonl", [{**ROLLOUT, "step": step} for step in (0, 1, 1)])
-    with dataset_of(path) as dataset:
-        assert len(group_of(dataset, step=0)["rollouts"]) == 1
-        assert len(group_of(dataset, step=1)["rollouts"]) == 2
-        assert group_of(dataset, step=1)["earlier"] == 0
+    with index_of(path) as index:
+        assert len(group_at(index, step=0)["rollouts"]) == 1
+        assert len(group_at(index, step=1)["rollouts"]) == 2
+        assert group_at(index, step=1)["earlier"] == 0
 
 
 def test_fields_that_mean_something_else_in_another_program_keep_no_file_from_being_read(tmp_path):
@@ -144,21 +145,31 @@ def test_fields_that_mean_something_else_in_another_program_keep_no_file_from_be
     ]
     path = write_lines(tmp_path / "mine.jsonl", rows)
 
-    with dataset_of(path) as dataset:
-        rollouts = sorted(group_of(dataset)["rollouts"], key=lambda rollout: rollout["rollout"])
+    with index_of(path) as index:
+        rollouts = sorted(group_at(index)["rollouts"], key=lambda rollout: rollout["rollout"])
         assert [rollout["turns"] for rollout in rollouts] == [None] * 4
         assert [rollout["tokens"] for rollout in rollouts] == [None] * 4
         assert rollouts[1]["completion"] == '["first try", "second"]'
 
 
-def test_an_infinite_reward_that_was_kept_is_read_and_leaves_the_other_advantages_alone(tmp_path):
-    rewards = (0.0, 1.0, math.inf)
-    rows = [{**ROLLOUT, "reward": reward, "kept": True} for reward in rewards]
-    path = write_lines(tmp_path / "mine.jsonl", rows)
+def test_advantages_that_a_file_does_not_say_are_not_made_up(tmp_path):
+    rows = [{**ROLLOUT, "reward": reward, "kept": True} for reward in (0.0, 1.0, math.inf)]
+    with index_of(write_lines(tmp_path / "mine.jsonl", rows)) as index:
+        assert column(group_at(index), "advantage") == [None] * 3
+        assert column(group_at(index), "kept") == [True] * 3
+        assert curves_of(index, index.runs[0])["steps"]["rows_with_pass"] == [None]
 
-    with dataset_of(path) as dataset:
-        advantage_of = {r["rollout"]: r["advantage"] for r in group_of(dataset)["rollouts"]}
-        assert advantage_of == pytest.approx({0: -0.7071, 1: 0.7071, 2: 0.0}, abs=1e-3)
+
+def test_an_infinite_reward_leaves_what_would_be_kept_alone(tmp_path):
+    rows = [{**ROLLOUT, "reward": reward} for reward in (0.0, 1.0, math.inf)]
+    with index_of(write_lines(tmp_path / "mine.jsonl", rows), keep=2) as index:
+        advantage_of = {r["rollout"]: r["advantage"] for r in group_at(index)["rollouts"]}
+        # mean 1/2, deviation sqrt(1/2); the infinite one is dropped
+        assert advantage_of == {
+            0: pytest.approx(-0.7071, abs=1e-3),
+            1: pytest.approx(0.7071, abs=1e-3),
+            2: None,
+        }
 
 
 def verl_row(question, score, **more):
@@ -184,13 +195,13 @@ def test_verls_dump_is_read_with_and_without_podsrl(tmp_path):
     ]
     write_lines(tmp_path / "dump" / "12.jsonl", [{**row, "step": 12} for row in marked])
 
-    with dataset_of(tmp_path / "dump") as dataset:
-        group = group_of(dataset, step=4)
+    with index_of(tmp_path / "dump") as index:
+        group = group_at(index, step=4)
         assert group["answer"] == "4"
         assert column(group, "rewards") == [{"acc": 1.0}] * 3 + [{"acc": 0.0}]
         assert sum(column(group, "kept")) == 2
 
-        step = dataset.step(dataset.runs[0], 12)
+        step = step_of(index, index.runs[0], 12)
         assert step["earlier"] == 4
         assert step["prompts"] == 2  # told apart by their keys, as their texts are the same
         assert [g["kept"] for g in step["groups"]] == [2, 2]
@@ -229,17 +240,17 @@ def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
     torch.save({"rollout_id": 2, "samples": [Runs()]}, folder / "rollout_2.pt")
     age(*folder.iterdir())
 
-    assert [source.path for source in find_sources([folder], Keep())] == [folder]
-    with dataset_of(tmp_path / "details") as dataset:
-        group = group_of(dataset, step=1)
+    assert [source.path for source in find_sources([folder], Options())] == [folder]
+    with index_of(tmp_path / "details") as index:
+        group = group_at(index, step=1)
         assert sum(column(group, "kept")) == 2
         assert column(group, "tokens") == [3] * 8
 
-        noted_group = group_of(dataset, step=2)
+        noted_group = group_at(index, step=2)
         assert column(noted_group, "kept") == [True, True]
         assert column(noted_group, "advantage") == [0.5, -0.5]
 
-        [run] = dataset.state()["runs"]
+        [run] = state_of(index)["runs"]
         assert run["last_step"] == 2
         [damage] = run["damaged"]
         assert "rollout_2.pt" in damage
@@ -249,21 +260,21 @@ def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
 def test_runs_are_named_by_their_paths_below_what_was_given(tmp_path):
     for name in ("one/grpo/seed-0", "one/pods/seed-0", "two"):
         write_run(tmp_path / name)
-    found = find_sources([tmp_path / "one"], Keep())
+    found = find_sources([tmp_path / "one"], Options())
     assert [source.name for source in found] == ["grpo/seed-0", "pods/seed-0"]
-    found = find_sources([tmp_path / "one", tmp_path / "two"], Keep())
+    found = find_sources([tmp_path / "one", tmp_path / "two"], Options())
     assert [source.name for source in found] == ["one/grpo/seed-0", "one/pods/seed-0", "two"]
     same = [tmp_path / "two", tmp_path / "x" / ".." / "two"]
     (tmp_path / "x").mkdir()
-    assert len({source.name for source in find_sources(same, Keep())}) == 2
+    assert len({source.name for source in find_sources(same, Options())}) == 2
 
 
 def test_what_cannot_be_opened_is_told_with_what_can(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(InvalidInputError, match="neither JSONL nor parquet"):
-        find_sources([tmp_path / "notes.txt"], Keep())
-    with pytest.raises(InvalidInputError, match=re.escape("verl's rollout_data_dir, slime's")):
-        find_sources([tmp_path], Keep())
+    with pytest.raises(InvalidInputError, match="has no rollouts that can be read"):
+        find_sources([tmp_path / "notes.txt"], Options())
+    with pytest.raises(InvalidInputError, match=r"no run in .*verl, slime"):
+        find_sources([tmp_path], Options())
 
 
 def test_a_run_that_ends_while_it_is_read_is_finished_at_the_next_look(tmp_path, monkeypatch):
@@ -281,7 +292,7 @@ def test_a_run_that_ends_while_it_is_read_is_finished_at_the_next_look(tmp_path,
         run.finish("pods", 0, 2, 1.0)
         return text
 
-    [source] = find_sources([run.path], Keep(None))
+    [source] = find_sources([run.path], Options())
     with monkeypatch.context() as while_reading:
         while_reading.setattr(Path, "open", open_and_end)
         assert [row["step"] for row in source.metrics()] == [1]
@@ -296,8 +307,8 @@ def test_a_step_that_is_thinned_out_while_it_is_listed_is_left_out(
     tmp_path, monkeypatch, what_goes
 ):
     run = write_run(tmp_path / "run", steps=(1, 2, 3))
-    [source] = find_sources([run.path], Keep(None))
-    listed = sources._entries
+    [source] = find_sources([run.path], Options())
+    listed = trained_run.entries
 
     def list_and_thin_out(folder):
         entries = listed(folder)
@@ -307,6 +318,6 @@ def test_a_step_that_is_thinned_out_while_it_is_listed_is_left_out(
         return entries
 
     with monkeypatch.context() as while_listing:
-        while_listing.setattr(sources, "_entries", list_and_thin_out)
+        while_listing.setattr(trained_run, "entries", list_and_thin_out)
         steps = [file.path.parent.name for file in source.files()]
     assert steps == ["step_000001", "step_000003"]

@@ -4,10 +4,11 @@ import pytest
 
 pytest.importorskip("duckdb")
 
+from podsrl.inspector.answers import state_of
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
 from support.growth import containers, grown, of_process
-from support.inspected import answer, app_of, dataset_of
+from support.inspected import answer, app_of, index_of
 from support.synthetic_rollouts import rollouts
 
 #: Steps that the log of the run holds at most.
@@ -33,20 +34,20 @@ def train(tmp_path):
 
 def test_a_run_that_is_looked_at_again_and_again_is_held_once(train, tmp_path):
     counts = []
-    with dataset_of(tmp_path) as dataset:
+    with index_of(tmp_path) as index:
         for first, last in ((1, 25), (25, 73)):
             for step in range(first, last):
                 train(step)
-                dataset.refresh()
-                dataset.state()
-            [run] = dataset.runs
-            [indexed] = dataset.rows("SELECT count(*) AS steps FROM steps")
+                index.refresh()
+                state_of(index)
+            [run] = index.runs
+            [indexed] = index.rows("SELECT count(*) AS steps FROM steps")
             here = {
-                "files beside the index": len(list(dataset._folder.iterdir())),
+                "files beside the index": len(list(index._folder.iterdir())),
                 "indexed steps": max(HELD, indexed["steps"]),
                 "indexed files": max(HELD, len(run.files)),
             }
-            counts.append(of_process() | containers(dataset, "dataset") | here)
+            counts.append(of_process() | containers(index, "index") | here)
 
     more = grown(*counts)
     of_curve = [name for name in more if ".metrics[" in name]

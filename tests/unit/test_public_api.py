@@ -18,6 +18,7 @@ NAMES = {
     "group_advantages",
     "inspect",
     "register_rule",
+    "rollouts",
     "rule",
     "METHODS",
     "PodsError",

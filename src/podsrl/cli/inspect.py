@@ -1,22 +1,27 @@
-"""`pods inspect`: a local app, or a page for sharing, to look into the rollouts of runs."""
+"""`pods inspect`: a local app, a page for sharing, or an answer in the terminal."""
 
 import argparse
+import json
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from podsrl.cli.field_options import add_field_options, fields_of, numbers_of
 from podsrl.errors import InvalidInputError, fields_named, needed
 from podsrl.rollout_log.output import OutputFile, is_own_page
 
 if TYPE_CHECKING:
     from podsrl.inspector.app import InspectorServer
-    from podsrl.inspector.dataset import Dataset
+    from podsrl.inspector.index import Index
 
-SUMMARY = "look into the rollouts of runs in a browser, while they train or afterwards"
+SUMMARY = "look into the rollouts of runs, in a browser or a terminal, while they train or later"
 
 _LOCAL = "127.0.0.1"
 #: Tried first, so that an address for a tunnel can be kept.
 _USUAL_PORT = 8765
+_TELL_SECONDS = 2.0  # between two lines that say how far an export is
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,16 +31,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="PATH",
-        help="runs, folders of runs, verl's rollout_data_dir, slime's debug rollout data, or a"
-        " JSONL or parquet file with prompt, completion and reward",
+        help="runs, folders of runs, or what TRL, verl, slime, prime-rl, ms-swift, NeMo-RL,"
+        " TorchTitan, Trackio, verifiers or Inspect wrote; or a JSONL or parquet file with prompt,"
+        " completion and reward",
     )
+    add_field_options(parser, numbers=True)
     parser.add_argument(
         "--keep",
         type=int,
         metavar="M",
-        help="rollouts of each prompt that max_variance would keep, where nothing says what was"
-        " kept, 2 or more (default: a quarter)",
+        help="rollouts of each prompt that PODS would keep, where nothing says what was kept, 2 or"
+        " more (default: a quarter)",
     )
+    parser.add_argument(
+        "--rule",
+        default="max_variance",
+        help="the rule by which PODS would keep them (max_variance)",
+    )
+    parser.add_argument(
+        "--check",
+        metavar="FILE.py:NAME",
+        help="a function of your own that is called for each rollout, a dictionary; its number is"
+        " a column. It runs your file",
+    )
+
+    # An answer in the terminal.
+    parser.add_argument(
+        "--text",
+        action="store_true",
+        help="print an overview instead; with --step of a step, with --prompt of a prompt",
+    )
+    parser.add_argument(
+        "--worst", type=int, metavar="K", help="print the K rollouts of a step with lowest reward"
+    )
+    parser.add_argument("--search", metavar="WORDS", help="print the newest rollouts that say it")
+    parser.add_argument(
+        "--pattern", metavar="REGEX", help="print the newest rollouts in which it is found (RE2)"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=10, metavar="K", help="rollouts that are printed (10)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
     # Where the app is.
     parser.add_argument(
@@ -56,79 +92,111 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--export",
         type=Path,
         metavar="FILE.html",
-        help="write one page of at most 20 MB instead, that works offline",
-    )
-    parser.add_argument(
-        "--steps",
-        nargs="+",
-        type=int,
-        default=[],
-        metavar="K",
-        help="steps on that page (default: evenly spaced ones)",
-    )
-    parser.add_argument(
-        "--prompts",
-        nargs="+",
-        type=int,
-        default=[],
-        metavar="K",
-        help="prompts of each step on that page, by number from 0 (default: all that fit)",
+        help="write one page of at most 20 MB instead, that works offline; with --step and"
+        " --prompt it has those",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted, or write the page."""
+    """Serve until interrupted, or write the page, or print an answer."""
     with needed("inspect"):
-        from podsrl.inspector.conversion import Keep
-        from podsrl.inspector.dataset import Dataset
-        from podsrl.inspector.sources import find_sources
+        from podsrl.inspector.checks import Check
+        from podsrl.inspector.index import Index
+        from podsrl.inspector.keeping import Keep
+        from podsrl.inspector.sources import Options, find_sources
 
     with fields_named({"num_kept": "--keep"}):
-        keep = Keep(args.keep)
-    if (args.steps or args.prompts) and not args.export:
-        raise InvalidInputError("--steps and --prompts are for the page that --export writes")
+        options = Options(fields_of(args), Keep(args.keep, args.rule))
+    steps, prompts = numbers_of(args.step), numbers_of(args.prompt)
+    is_text = bool(args.text or args.json or args.worst is not None or args.search or args.pattern)
+    if args.export and is_text:
+        raise InvalidInputError("give --export, or what is printed; not both")
 
     output = None
     if args.export:
         output = OutputFile(args.export, "--export", (".html", ".htm"), args.paths, is_own_page)
         output.check()  # before all rollouts are read
 
-    dataset = Dataset(lambda: find_sources(args.paths, keep))
+    check = Check(args.check) if args.check else None
+    index = Index(lambda: find_sources(args.paths, options), check)
     if output is not None:
-        _export(dataset, args, output)
+        _export(index, output, steps, prompts)
+    elif is_text or steps or prompts:
+        _print(index, args, steps, prompts)
     else:
-        _serve(dataset, args)
+        _serve(index, args)
     return 0
 
 
-def _export(dataset: "Dataset", args: argparse.Namespace, output: OutputFile) -> None:
+def _print(
+    index: "Index", args: argparse.Namespace, steps: Sequence[int], prompts: Sequence[int]
+) -> None:
+    with needed("inspect"):
+        from podsrl.inspector.search import Query
+        from podsrl.inspector.text import Question, as_lines, ask
+
+    query = None
+    if args.search or args.pattern:
+        bounds = {"step_min": min(steps), "step_max": max(steps)} if steps else {}
+        query = Query(text=args.search, pattern=args.pattern, **bounds)
+    elif len(steps) > 1:
+        raise InvalidInputError("--step: one at a time is printed; --export takes several")
+    if args.limit < 1 or (args.worst is not None and args.worst < 1):
+        raise InvalidInputError("--limit and --worst must be 1 or more")
+
+    step = steps[0] if steps else None
+    question = Question(step, tuple(prompts), args.worst, query, args.limit)
+    try:
+        answer = ask(index, question)
+    finally:
+        index.close()
+    if args.json:
+        print(json.dumps(answer, ensure_ascii=False, allow_nan=False))
+    else:
+        print("\n".join(as_lines(answer)))
+
+
+def _export(
+    index: "Index", output: OutputFile, steps: Sequence[int], prompts: Sequence[int]
+) -> None:
     with needed("inspect"):
         from podsrl.inspector.export import export_page
 
+    told = time.monotonic()
+
+    def tell(message: str) -> None:
+        nonlocal told
+        if time.monotonic() - told > _TELL_SECONDS:
+            told = time.monotonic()
+            print(message, file=sys.stderr, flush=True)
+
     try:
-        page = export_page(dataset, args.steps, args.prompts)
+        page = export_page(index, steps, prompts, tell=tell)
     finally:
-        dataset.close()
+        index.close()
     output.write(page.encode())
     print(f"wrote {output.path} (open it in a browser)")
 
 
-def _serve(dataset: "Dataset", args: argparse.Namespace) -> None:
+def _serve(index: "Index", args: argparse.Namespace) -> None:
     with needed("inspect"):
         from podsrl.inspector.app import InspectorServer
 
     try:
-        server = _server(InspectorServer, dataset, args)
+        server = _server(InspectorServer, index, args)
     except InvalidInputError:
-        dataset.close()
+        index.close()
         raise
+
+    for why in _unreadable(index):
+        print(f"warning: {why}", file=sys.stderr)
 
     def announce() -> None:
         if args.host != _LOCAL:
             print(
                 f"warning: whoever can reach {args.host} and has this address can read all"
-                " rollouts: there is no password beside the token in it, and the connection is not"
-                " encrypted",
+                " rollouts and write notes on them: there is no password beside the token in it,"
+                " and the connection is not encrypted",
                 file=sys.stderr,
             )
         print(server.address, flush=True)
@@ -138,13 +206,28 @@ def _serve(dataset: "Dataset", args: argparse.Namespace) -> None:
     server.serve(announce)
 
 
+def _unreadable(index: "Index") -> list[str]:
+    """What can't be read of what other programs wrote, by the beginnings of their first files."""
+    with needed("inspect"):
+        from podsrl.inspector.sources import ForeignSource
+
+    problems = []
+    for run in index.runs:
+        if isinstance(run.source, ForeignSource):
+            try:
+                run.source.check()
+            except InvalidInputError as error:
+                problems.append(str(error))
+    return problems
+
+
 def _server(
-    make: "type[InspectorServer]", dataset: "Dataset", args: argparse.Namespace
+    make: "type[InspectorServer]", index: "Index", args: argparse.Namespace
 ) -> "InspectorServer":
     """At the port that was asked for; at the usual one or, if it is taken, at a free one."""
     if args.port is not None:
-        return make(dataset, args.host, args.port)
+        return make(index, args.host, args.port)
     try:
-        return make(dataset, args.host, _USUAL_PORT)
+        return make(index, args.host, _USUAL_PORT)
     except InvalidInputError:
-        return make(dataset, args.host, 0)
+        return make(index, args.host, 0)

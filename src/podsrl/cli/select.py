@@ -3,18 +3,22 @@
 import argparse
 import json
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from podsrl.cli.field_options import add_field_options, fields_of
 from podsrl.errors import InvalidInputError, fields_named, needed
+from podsrl.inspector.fields import Fields, read_fields
+from podsrl.inspector.grouping import group_rollouts
 from podsrl.rewards import as_number, is_number
 from podsrl.rollout_log.files import json_object
 from podsrl.rollout_log.output import OutputFile
 from podsrl.selection import Selection
 
 SUMMARY = "keep the rollouts in a file that a rule chooses"
+
+_SAMPLE = 200  # rows by which fields are told
 
 #: What the fields of a selection are called on this command line.
 _FIELD_NAMES = {
@@ -50,17 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="breaks ties at random; default: lowest index")
 
     # What the file says of each rollout.
-    parser.add_argument(
-        "--group_by",
-        metavar="FIELD",
-        help="field that says which group a rollout is of (prompt; of a run its step and group)",
-    )
-    parser.add_argument(
-        "--reward",
-        default="reward",
-        metavar="FIELD",
-        help="field with the reward (reward); null of a rollout that could not be scored",
-    )
+    add_field_options(parser, numbers=False)
 
     parser.add_argument(
         "--output",
@@ -84,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if is_parquet and output is None:
         raise InvalidInputError("parquet can't be printed; say where to write with --output")
 
-    groups = _rewards_of_groups(rows, args.rollouts, args.group_by, args.reward)
+    groups = _rewards_of_groups(rows, args.rollouts, fields_of(args))
     kept = _select(groups, args)
     if not is_parquet:
         _write_lines(source, kept, output)
@@ -147,12 +141,19 @@ def _select(groups: Sequence[dict[int, float]], args: argparse.Namespace) -> lis
 def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
     """The rollouts of a JSONL file, and its lines."""
     text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    rows = []
-    lines = []
+    rows: list[dict[str, Any]] = []
+    lines: list[bytes] = []
     for number, line in enumerate(text.split(b"\n"), start=1):
-        if line.strip():
+        if not line.strip():
+            continue
+        try:
             rows.append(json_object(line, f"{path}, line {number}"))
-            lines.append(line)
+        except InvalidInputError:
+            if number <= text.count(b"\n"):
+                raise
+            print(f"note: {path}, line {number} is half-written and was skipped", file=sys.stderr)
+            break
+        lines.append(line)
     return rows, lines
 
 
@@ -192,36 +193,45 @@ def _write_lines(lines: Sequence[bytes], kept: Sequence[int], output: OutputFile
 
 
 def _rewards_of_groups(
-    rows: Sequence[dict[str, Any]], path: Path, group_by: str | None, reward: str
+    rows: Sequence[dict[str, Any]], path: Path, fields: Fields
 ) -> list[dict[int, float]]:
-    """The rewards of each group, by the place of the rollout in the file; refused if unusable."""
-    if not rows:
-        raise InvalidInputError(f"{path}: there are no rollouts in it")
+    """The rewards of each group, by the place of the rollout in the file; refused if unusable.
 
-    is_run = {"step", "group", "rollout"} <= set(rows[0])
-    fields = ["step", "group"] if is_run else ["prompt"]
-    if group_by:
-        fields = [group_by]
+    A group is what the file says of one step, else the rollouts of one prompt text and step.
+    """
+    reading = read_fields(rows[:_SAMPLE], fields, str(path), needs=("reward",))
+    by_text = "group" not in reading.names
+    if by_text and not reading.conversation and "prompt" not in reading.names:
+        reading = read_fields(rows[:_SAMPLE], fields, str(path), needs=("prompt", "reward"))
 
-    groups: dict[str, dict[int, float]] = defaultdict(dict)
+    steps: list[int] = []
+    keys: list[str] = []
+    rewards: list[float] = []
+    numbers: dict[str, int] = {}
     for place, row in enumerate(rows):
         where = f"{path}, rollout {place + 1}"
-        for field in fields:
-            if row.get(field) in (None, ""):
-                raise InvalidInputError(
-                    f"{where}: no field {field!r}; it has {', '.join(map(repr, row))}"
-                )
-        if reward not in row:
+        known = reading.rollout(row)
+        key = known.get("prompt" if by_text else "group")
+        if key in (None, ""):
+            name = "prompt" if by_text else reading.names["group"]
             raise InvalidInputError(
-                f"{where}: no field {reward!r}; it has {', '.join(map(repr, row))}. Name the"
-                " field of the reward with --reward"
+                f"{where}: no field {name!r}; it has {', '.join(map(repr, row))}"
             )
-
-        value = row[reward]
+        value = known["reward"]
         if value is not None and not is_number(value):
-            raise InvalidInputError(f"{where}: {reward!r} must be a number or null; got {value!r}")
+            raise InvalidInputError(f"{where}: the reward must be a number or null; got {value!r}")
 
-        key = json.dumps([row[field] for field in fields], sort_keys=True, default=str)
-        groups[key][place] = as_number(value)
+        step = json.dumps(known.get("step"), default=str)
+        steps.append(numbers.setdefault(step, len(numbers)))
+        answer = known.get("answer") if by_text else None
+        keys.append(json.dumps([key, answer], sort_keys=True, default=str))
+        rewards.append(as_number(value))
 
-    return list(groups.values())
+    groups = group_rollouts(steps, keys, by_text)
+    for size, usual in list(groups.doubtful.values())[:1]:
+        print(
+            f"note: a prompt has {size} rollouts and others {usual}: they may be several questions"
+            " of one text; --group FIELD names a field that tells them apart",
+            file=sys.stderr,
+        )
+    return [{place: rewards[place] for place in places} for places in groups.places.values()]

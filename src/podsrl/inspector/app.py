@@ -1,6 +1,7 @@
 """The server of `pods inspect`: the front end, and what it asks for as JSON.
 
-Whoever has the address, with its token, can read the runs; nobody can change anything. A request
+Whoever has the address, with its token, can read the runs, and label rollouts in the file of notes
+beside a run; nothing else can be changed. A request
 under another host's name is refused, so that no web page in the same browser can read along by
 pointing its own name at this machine (DNS rebinding).
 """
@@ -34,7 +35,20 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from podsrl.errors import InvalidInputError
-from podsrl.inspector.dataset import FILES_CHANGED, Dataset
+from podsrl.inspector.answers import (
+    FILES_CHANGED,
+    curves_of,
+    featured,
+    full_text,
+    group_of,
+    histogram_of,
+    settings_of,
+    shared_prompts,
+    state_of,
+    step_of,
+)
+from podsrl.inspector.index import Index
+from podsrl.inspector.notes import Mark
 from podsrl.inspector.search import Query, search, write_results
 
 STATIC = Path(__file__).parent / "static"
@@ -85,12 +99,12 @@ class OnlyOurHost:
 
 
 def make_app(
-    dataset: Dataset, token: str, names: frozenset[str] = frozenset(), in_frame: bool = False
+    index: Index, token: str, names: frozenset[str] = frozenset(), in_frame: bool = False
 ) -> Starlette:
-    """The app over a dataset, which is being filled.
+    """The app over an index, which is being filled.
 
     Args:
-        dataset: The runs.
+        index: The runs.
         token: What every request for data must bring, in the address or as a header.
         names: Host names by which the server may be called, beside localhost.
         in_frame: Whether pages of other servers, such as a notebook's, may show it in a frame.
@@ -99,41 +113,60 @@ def make_app(
     def opening_page(request: Request) -> Response:
         if not _has_token(request, token):
             return _refused()
-        dataset.has_reader()
+        index.has_reader()
         return HTMLResponse((STATIC / "index.html").read_text(encoding="utf-8"))
 
     def state(request: Request) -> dict[str, Any]:
-        return dataset.state()
+        return state_of(index)
 
     def curves(request: Request) -> dict[str, Any]:
-        return dataset.curves(dataset.run_named(_word(request, "run")))
+        return curves_of(index, index.run_named(_word(request, "run")))
 
-    def featured(request: Request) -> dict[str, Any]:
-        return {"group": dataset.featured()}
+    def settings(request: Request) -> dict[str, Any]:
+        return settings_of(index.run_named(_word(request, "run")))
+
+    def histogram(request: Request) -> dict[str, Any]:
+        run = index.run_named(_word(request, "run"))
+        bounds = [_bound(request, name) for name in ("step_min", "step_max")]
+        return histogram_of(index, run, _word(request, "function") or None, *bounds)
+
+    def shared(request: Request) -> dict[str, Any]:
+        left, right = (index.run_named(_word(request, name)) for name in ("left", "right"))
+        return shared_prompts(index, left, right)
+
+    def begin(request: Request) -> dict[str, Any]:
+        return {"group": featured(index)}
 
     def step(request: Request) -> dict[str, Any]:
-        run = dataset.run_named(_word(request, "run"))
-        return dataset.step(run, _number(request, "step"), _number(request, "most", 200))
+        run = index.run_named(_word(request, "run"))
+        return step_of(index, run, _number(request, "step"), _number(request, "most", 200))
 
     def group(request: Request) -> dict[str, Any]:
-        run = dataset.run_named(_word(request, "run"))
-        return dataset.group(run, _number(request, "step"), _number(request, "group"))
+        run = index.run_named(_word(request, "run"))
+        return group_of(index, run, _number(request, "step"), _number(request, "group"))
 
     def text(request: Request) -> dict[str, Any]:
-        run = dataset.run_named(_word(request, "run"))
+        run = index.run_named(_word(request, "run"))
         place = [_number(request, name) for name in ("step", "group", "rollout")]
-        return {"text": dataset.full_text(run, *place)}
+        return {"text": full_text(index, run, *place)}
+
+    def mark(request: Request) -> dict[str, Any]:
+        run = index.run_named(_word(request, "run"))
+        step, group, rollout = (_number(request, n) for n in ("step", "group", "rollout"))
+        said = Mark(_word(request, "label") or "", _word(request, "note") or "")
+        index.mark(run, (step, group, rollout), said)
+        return {"label": said.label, "note": said.note}
 
     def found(request: Request) -> dict[str, Any]:
         words = dict(request.query_params)
-        return search(dataset, Query.of(words), words.get("before", ""))
+        return search(index, Query.of(words), words.get("before", ""))
 
     def download(request: Request) -> Response:
         kind = request.query_params.get("format", "csv")
         folder = tempfile.TemporaryDirectory(prefix="podsrl-download-")
         try:
             query = Query.of(dict(request.query_params))
-            file = write_results(dataset, query, kind, Path(folder.name))
+            file = write_results(index, query, kind, Path(folder.name))
         except BaseException:
             folder.cleanup()
             raise
@@ -142,7 +175,10 @@ def make_app(
     answers = {
         "state": state,
         "curves": curves,
-        "featured": featured,
+        "settings": settings,
+        "histogram": histogram,
+        "shared": shared,
+        "featured": begin,
         "step": step,
         "group": group,
         "text": text,
@@ -152,8 +188,11 @@ def make_app(
     routes: list[Any] = [Route("/", _with_errors(opening_page))]
     for name, answer in answers.items():
         # An open page asks for the state all the time, and nobody waits for it.
-        note = None if name == "state" else dataset.has_reader
+        note = None if name == "state" else index.has_reader
         routes.append(Route(f"/api/{name}", _with_errors(_for_token(answer, token, note))))
+    # A note is written by a request of its own kind, which no link or form of another page makes.
+    write = _with_errors(_for_token(mark, token, index.has_reader))
+    routes.append(Route("/api/mark", write, methods=["POST"]))
     routes.append(Mount("/static", StaticFiles(directory=STATIC)))
 
     app = Starlette(routes=routes)
@@ -232,6 +271,10 @@ def _word(request: Request, name: str) -> str | None:
     return request.query_params.get(name)
 
 
+def _bound(request: Request, name: str) -> int | None:
+    return _number(request, name) if request.query_params.get(name) else None
+
+
 def _number(request: Request, name: str, otherwise: int | None = None) -> int:
     word = request.query_params.get(name, "" if otherwise is None else str(otherwise))
     try:
@@ -241,10 +284,10 @@ def _number(request: Request, name: str, otherwise: int | None = None) -> int:
 
 
 class InspectorServer:
-    """A dataset and its server, in threads of this process.
+    """An index and its server, in threads of this process.
 
     Args:
-        dataset: The runs; it is filled from `start` on, and closed by `close`.
+        index: The runs; it is filled from `start` on, and closed by `close`.
         host: The address to listen at.
         port: The port; 0 takes any that is free.
         in_frame: As of `make_app`.
@@ -254,9 +297,9 @@ class InspectorServer:
     """
 
     def __init__(
-        self, dataset: Dataset, host: str = "127.0.0.1", port: int = 0, in_frame: bool = False
+        self, index: Index, host: str = "127.0.0.1", port: int = 0, in_frame: bool = False
     ) -> None:
-        self.dataset = dataset
+        self.index = index
         self.token = secrets.token_urlsafe(24)
         self._socket = _listen(host, port)
         self.port = int(self._socket.getsockname()[1])
@@ -270,7 +313,7 @@ class InspectorServer:
         hosts = {host}
         if everywhere:
             hosts = {host, socket.gethostname(), socket.getfqdn()}
-        app = make_app(dataset, self.token, frozenset(hosts), in_frame)
+        app = make_app(index, self.token, frozenset(hosts), in_frame)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -304,7 +347,7 @@ class InspectorServer:
 
     def start(self) -> None:
         """Serve in a thread."""
-        self.dataset.start()
+        self.index.start()
         self._thread = threading.Thread(
             target=self._server.run,
             kwargs={"sockets": [self._socket]},
@@ -318,7 +361,7 @@ class InspectorServer:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()
-        self.dataset.close()
+        self.index.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,13 +1,14 @@
 """Rollouts of other programs, as parquet with the columns that `podsrl.rollout_log` writes.
 
-A file is read row by row and written in small pieces, so that its size does not matter.
+A file is read row by row and written in small pieces, so that its size does not matter. It is
+written twice: which rollouts are of one prompt, and which are kept, is known once all were read.
 """
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from numbers import Integral
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,176 +17,97 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from podsrl.advantages import group_advantages
-from podsrl.errors import FieldError, InvalidInputError, needed
+from podsrl.errors import InvalidInputError
+from podsrl.inspector.grouping import Groups, group_rollouts
+from podsrl.inspector.images import images_of
+from podsrl.inspector.keeping import Keep
 from podsrl.rewards import as_number, is_number
-from podsrl.rollout_log.files import json_object
-from podsrl.rollout_log.run_folder import OPTIONAL_COLUMNS, REWARD_PREFIX, ROLLOUT_COLUMNS
+from podsrl.rollout_log.columns import COLUMNS, REWARD_PREFIX, column_kinds
+from podsrl.rollout_log.run_folder import arrow_type
 from podsrl.rollout_log.turns import text_of, turns_of
-from podsrl.selection import Selection
 
 _ROWS = 2_000  # written at a time: a row group
 _LARGEST_INTEGER = 2**31 - 1  # of the columns of the index
-
-#: What programs call the fields that are shown, in the order in which they are looked for.
-_NAMES = {
-    "prompt": ("prompt", "input", "question", "query"),
-    "completion": ("completion", "output", "response", "answer_text"),
-    "reward": ("reward", "score"),
-    "answer": ("answer", "gts", "label", "ground_truth"),
-}
+#: So large a share of advantages with another sign than the reward tells that it is another one.
+_OTHER_SIGNS = 0.05
 
 
-@dataclass(frozen=True)
-class Keep:
-    """What `max_variance` is asked to keep of groups of which nothing says what was kept.
+@dataclass
+class Converted:
+    """What was found out while a file was read.
 
     Args:
-        num_kept: The rollouts that are kept of each prompt, 2 or more; None: a quarter, and at
-            least 2.
-
-    Raises:
-        FieldError: It is no integer, or less than 2.
+        says_kept: Whether it says of any rollout whether it was kept.
+        notes: What the reader should know.
     """
 
-    num_kept: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.num_kept is None:
-            return
-        if not isinstance(self.num_kept, Integral) or self.num_kept < 2:
-            raise FieldError(
-                "$num_kept must be an integer >= 2, as one kept rollout has no other to compare"
-                " with; got $given",
-                given=repr(self.num_kept),
-            )
-
-    def __str__(self) -> str:
-        share = "a quarter, and at least 2," if self.num_kept is None else f"{self.num_kept}"
-        return f"what max_variance would keep: {share} of each prompt (--keep M)"
-
-    def of(self, rewards_N: np.ndarray) -> list[int]:
-        """The places that are kept of a group's rewards, shape (N,); NaN has no reward."""
-        kept = max(2, len(rewards_N) // 4) if self.num_kept is None else self.num_kept
-        if len(rewards_N) <= kept:
-            return list(range(len(rewards_N)))
-        return Selection(len(rewards_N), kept).select([rewards_N.tolist()])[0]
+    says_kept: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
-def rows_of_file(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a JSONL or parquet file."""
-    if path.suffix == ".parquet":
-        try:
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(_ROWS):
-                    yield from batch.to_pylist()
-        except pa.ArrowException as error:
-            raise InvalidInputError(f"{path} is damaged: {error}") from error
-        return
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield json_object(line.removeprefix(b"\xef\xbb\xbf"), f"{path}, line {number}")
-
-
-def rows_of_verl(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of verl's dump of a step; numbers of its reward function are parts of the reward."""
-    known = {"input", "output", "gts", "score", "step", "kept", "uid", "request_id"}
-    for row in rows_of_file(path):
-        parts = {
-            REWARD_PREFIX + name: value
-            for name, value in row.items()
-            if name not in known and is_number(value)
-        }
-        yield {
-            "step": row.get("step", int(path.stem)),
-            # podsrl writes verl's key of a row, "{uid of the prompt}_{session}_{index}".
-            "group": str(row["uid"]).rsplit("_", 2)[0] if "uid" in row else None,
-            "prompt": row.get("input"),
-            "completion": row.get("output"),
-            "reward": row.get("score"),
-            "answer": row.get("gts"),
-            "kept": row.get("kept"),
-            **parts,
-        }
-
-
-def rows_of_slime(path: Path) -> Iterator[dict[str, Any]]:
-    """The samples of a file of slime's, which are dictionaries of `slime.utils.types.Sample`."""
-    with needed("trl"):
-        import torch
-
-    # Only plain values are unpickled: a file of strangers can't run code.
-    try:
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-        samples = saved["samples"]
-    except Exception as error:
-        raise InvalidInputError(
-            f"{path} is no file of slime's debug rollout data that can be read safely: {error}"
-        ) from error
-
-    for sample in samples:
-        metadata = sample.get("metadata") or {}
-        reward = sample.get("reward")
-        parts = {}
-        if isinstance(reward, Mapping):
-            parts = {REWARD_PREFIX + str(k): v for k, v in reward.items() if is_number(v)}
-            reward = reward.get("score", next(iter(parts.values()), None))
-        yield {
-            "step": int(saved.get("rollout_id", 0)) + 1,
-            "group": sample.get("group_index"),
-            "prompt": sample.get("prompt"),
-            "completion": sample.get("response"),
-            "reward": reward,
-            "answer": sample.get("label"),
-            "tokens": sample.get("response_length"),
-            "advantage": metadata.get("pods_advantage"),
-            "kept": True if "pods_advantage" in metadata else None,
-            **parts,
-        }
-
-
-def as_rollouts(rows: Iterator[Mapping[str, Any]], path: Path, keep: Keep, target: Path) -> None:
-    """Write rows as rollouts of `podsrl.rollout_log`.
+def as_rollouts(
+    rollouts: Iterator[Mapping[str, Any]],
+    path: Path,
+    keep: Keep,
+    target: Path,
+    first_group: Callable[[int], int] = lambda step: 0,
+) -> Converted:
+    """Write the rollouts of a file as those of `podsrl.rollout_log`.
 
     Args:
-        rows: Each has prompt, completion and reward, under one of the names in `_NAMES`, and may
-            have step, group, kept, advantage, tokens, answer and "rewards/<function>".
+        rollouts: Each has prompt, completion and reward, and may have any other column, "group" as
+            anything that tells groups apart, and "rewards/<function>".
         path: Where they come from, for messages.
-        keep: What is kept where no row says so.
+        keep: What is kept where no rollout says so.
         target: The file to write.
+        first_group: The number of the first group of a step, where another file has others of it.
 
     Raises:
-        InvalidInputError: A row lacks a field, its reward is no number, or its step none from 0.
+        InvalidInputError: A reward is no number, a step is none from 0, or there are no rollouts.
     """
     plain = target.with_suffix(".plain")
-    places_of_group: dict[tuple[int, str], list[int]] = {}  # by step and key, in the whole file
-    number_of_group: dict[int, dict[str, int]] = {}  # by step and key, within the step
-    rewards: list[float] = []
-    says_kept: list[bool | None] = []
+    numbers = _Numbers()
+    try:
+        with _RolloutWriter(plain) as writer:
+            for place, row in enumerate(rollouts):
+                rollout = _rollout(row, f"{path}, rollout {place + 1}")
+                numbers.add(rollout, by_text=row.get("group") is None)
+                writer.write(rollout)
+        if not numbers.steps:
+            raise InvalidInputError(f"{path}: there are no rollouts in it")
 
-    with _RolloutWriter(plain) as writer:
-        for place, row in enumerate(rows):
-            rollout = _rollout(row, f"{path}, rollout {place + 1}")
-            key = rollout.pop("key")
-            step = rollout["step"]
+        converted = Converted(says_kept=any(kept is not None for kept in numbers.says_kept))
+        groups = group_rollouts(numbers.steps, numbers.keys, numbers.by_text)
+        converted.notes = [
+            *_doubts_of_groups(groups, numbers),
+            *_doubts_of_reward(groups, numbers),
+        ]
+        _write_selected(plain, groups, numbers, keep, target, first_group)
+    finally:
+        plain.unlink(missing_ok=True)
+    return converted
 
-            places = places_of_group.setdefault((step, key), [])
-            numbers = number_of_group.setdefault(step, {})
-            rollout["group"] = numbers.setdefault(key, len(numbers))
-            rollout["rollout"] = len(places)
-            writer.write(rollout)
 
-            places.append(place)
-            rewards.append(as_number(rollout["reward"]))
-            says_kept.append(rollout["kept"])
+class _Numbers:
+    """What is remembered of each rollout of a file while it is written, in the file's order."""
 
-    if not rewards:
-        raise InvalidInputError(f"{path}: there are no rollouts in it")
-    kept, advantages = _selected(
-        places_of_group.values(), np.array(rewards, dtype=float), says_kept, keep
-    )
-    _add_selection(plain, kept, advantages, target)
-    plain.unlink()
+    def __init__(self) -> None:
+        self.steps = array("q")
+        self.keys: list[str] = []
+        self.rewards = array("d")
+        self.advantages = array("d")
+        self.says_kept: list[bool | None] = []
+        self.by_text = True
+        self._known: dict[str, str] = {}
+
+    def add(self, rollout: dict[str, Any], by_text: bool) -> None:
+        key = rollout.pop("key")
+        self.steps.append(rollout["step"])
+        self.keys.append(self._known.setdefault(key, key))  # a prompt's text is held once
+        self.rewards.append(as_number(rollout["reward"]))
+        self.advantages.append(as_number(rollout["advantage"]))
+        self.says_kept.append(rollout["kept"])
+        self.by_text = self.by_text and by_text
 
 
 class _RolloutWriter:
@@ -225,44 +147,58 @@ class _RolloutWriter:
         self._waiting.clear()
 
 
+def _schema(rollouts: Sequence[Mapping[str, Any]]) -> pa.Schema:
+    """The types of the columns; reward functions are those of the first rollouts."""
+    names = {column.name for column in COLUMNS}
+    for rollout in rollouts:
+        names |= {name for name in rollout if name.startswith(REWARD_PREFIX)}
+    kinds = column_kinds(sorted(names))
+    return pa.schema([(name, arrow_type(kind)) for name, kind in kinds.items()])
+
+
 def _rollout(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A row as the columns of a rollout, with the "key" of its group."""
-    found = {}
-    for field, names in _NAMES.items():
-        name = next((name for name in names if name in row), None)
-        if name is None and field != "answer":
-            given = ", ".join(map(repr, row))
-            raise InvalidInputError(
-                f"{where}: no field {field!r} (nor {', '.join(names[1:])}); it has {given}"
-            )
-        found[field] = None if name is None else row[name]
-
-    reward = found["reward"]
+    reward = row.get("reward")
     if reward is not None and not is_number(reward):
         raise InvalidInputError(f"{where}: the reward must be a number or null; got {reward!r}")
-    prompt = _as_text(found["prompt"])
-    completion = found["completion"]
+
+    prompt = _as_text(row.get("prompt"))
+    completion = row.get("completion")
     is_conversation = _is_conversation(completion)
-    group = row.get("group", row.get("group_index"))
+    answer = row.get("answer")
+    group = row.get("group")
     kept = row.get("kept")
+    cut_off = row.get("cut_off")
     parts = {
         name: _number(value)
         for name, value in row.items()
         if name.startswith(REWARD_PREFIX) and is_number(value)
     }
     return {
-        "key": prompt if group is None else str(group),
+        "key": _key(prompt, answer) if group is None else str(group),
         "step": _step(row.get("step"), where),
+        "group": None,
+        "rollout": None,
         "prompt": prompt,
         "completion": text_of(completion if is_conversation else _as_text(completion)),
         "turns": turns_of(completion) if is_conversation else _turns(row.get("turns")),
-        "answer": None if found["answer"] is None else _as_text(found["answer"]),
+        "images": images_of(row.get("prompt"), completion, row.get("images")),
+        "answer": None if answer is None else _as_text(answer),
         "reward": _number(reward),
         "kept": kept if isinstance(kept, bool) else None,
         "advantage": _number(row.get("advantage")),
         "tokens": _tokens(row.get("tokens")),
+        "cut_off": cut_off if isinstance(cut_off, bool) else None,
+        "token_ends": _numbers(row.get("token_ends")),
+        "token_logprobs": _numbers(row.get("token_logprobs")),
+        "token_entropies": _numbers(row.get("token_entropies")),
         **parts,
     }
+
+
+def _key(prompt: str, answer: Any) -> str:
+    """Two questions of one text may have different answers, which tell them apart."""
+    return prompt if answer is None else f"{prompt}\0{_as_text(answer)}"
 
 
 def _step(value: Any, where: str) -> int:
@@ -284,6 +220,12 @@ def _tokens(value: Any) -> int | None:
     return round(tokens) if 0 <= tokens <= _LARGEST_INTEGER else None
 
 
+def _numbers(value: Any) -> list[float] | None:
+    """Numbers of the tokens of a completion; None where the file has none, or something else."""
+    is_list = isinstance(value, list) and bool(value) and all(is_number(one) for one in value)
+    return list(value) if is_list else None
+
+
 def _turns(value: Any) -> str | None:
     """Turns as `turns_of` writes them. Other programs call their number so, which is none."""
     return value if isinstance(value, str) else None
@@ -301,59 +243,85 @@ def _is_conversation(value: Any) -> bool:
 
 
 def _as_text(value: Any) -> str:
-    """A prompt or an answer as text; of a conversation all its messages."""
+    """A prompt or an answer as text; of a conversation all its messages, with who says them."""
     if isinstance(value, str):
         return text_of(value)
     if _is_conversation(value):
-        return "\n\n".join(text_of([{**message, "role": "assistant"}]) for message in value)
+        texts = [text_of([{**message, "role": "assistant"}]) for message in value]
+        if len(value) == 1:
+            return texts[0]
+        roles = [str(message.get("role")) for message in value]
+        return "\n\n".join(f"{role}: {text}" for role, text in zip(roles, texts, strict=True))
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _schema(rollouts: list[dict[str, Any]]) -> pa.Schema:
-    """The types of the columns; reward functions are those of the first rollouts."""
-    kinds = {name: kind for name, (kind, _) in {**ROLLOUT_COLUMNS, **OPTIONAL_COLUMNS}.items()}
-    for rollout in rollouts:
-        kinds |= {name: "float64" for name in rollout if name.startswith(REWARD_PREFIX)}
-    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in kinds.items()])
+def _doubts_of_groups(groups: Groups, numbers: _Numbers) -> list[str]:
+    """Where one group may be several, as the rollouts do not say whose they are."""
+    if not groups.doubtful:
+        return []
+    (step, group), (size, usual) = next(iter(groups.doubtful.items()))
+    prompt = numbers.keys[groups.places[step, group][0]].partition("\0")[0]
+    more = len(groups.doubtful) - 1
+    return [
+        f"in step {step} {size} rollouts have the prompt {_short(prompt)}, and of other prompts"
+        f" there are {usual}: they may be {size // usual} questions of one text"
+        + (f" (and {more} more like it)" if more else "")
+        + "; --group FIELD names a field that tells them apart"
+    ]
 
 
-def _selected(
-    groups: Iterable[list[int]],
-    rewards_R: np.ndarray,
-    says_kept_R: list[bool | None],
+def _doubts_of_reward(groups: Groups, numbers: _Numbers) -> list[str]:
+    """Where the advantages that the file has do not follow the reward that was taken."""
+    if all(map(math.isnan, numbers.advantages)):
+        return []
+    rewards_R = np.array(numbers.rewards)
+    advantages_R = np.array(numbers.advantages)
+
+    compared = 0
+    against = 0
+    for places in groups.places.values():
+        both = [p for p in places if np.isfinite(rewards_R[p]) and np.isfinite(advantages_R[p])]
+        if len(both) < 2:
+            continue
+        away_N = rewards_R[both] - rewards_R[both].mean()
+        given_N = advantages_R[both]
+        if abs(given_N.mean()) > 0.1 * given_N.std():
+            continue  # compared with the rewards of others, too
+
+        signs_N = np.where(np.abs(away_N) < 1e-6, 0.0, np.sign(away_N) * np.sign(given_N))
+        compared += int((signs_N != 0).sum())
+        against += int((signs_N < 0).sum())
+    if not compared or against / compared <= _OTHER_SIGNS:
+        return []
+    return [
+        f"{against} of {compared} advantages have another sign than the reward has against the mean"
+        " of its prompt: it may have other weights, or not be the reward; --reward"
+        " right=1,form=0.2 names fields and their weights"
+    ]
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= 60 else line[:59] + "…")
+
+
+def _write_selected(
+    plain: Path,
+    groups: Groups,
+    numbers: _Numbers,
     keep: Keep,
-) -> tuple[np.ndarray, np.ndarray]:
-    """What is kept, and with which advantages; NaN of those that are dropped.
+    target: Path,
+    first_group: Callable[[int], int],
+) -> None:
+    """Copy a file with the groups and with what is kept; an advantage that it says itself stays."""
+    rows = len(numbers.steps)
+    group_R = np.zeros(rows, dtype=np.int64)
+    rollout_R = np.zeros(rows, dtype=np.int64)
+    for (step, group), places in groups.places.items():
+        group_R[places] = first_group(step) + group
+        rollout_R[places] = np.arange(len(places))
+    kept_R, advantages_R = _selected(groups, numbers, keep)
 
-    Args:
-        groups: The places of each group's rollouts in the file.
-        rewards_R: The reward of each rollout of the file, shape (R,).
-        says_kept_R: Whether the file says that it was kept; None where it does not say.
-        keep: How to choose in groups of which it says nothing.
-    """
-    kept_R = np.zeros(len(rewards_R), dtype=bool)
-    advantages_R = np.full(len(rewards_R), math.nan)
-
-    for places in groups:
-        rewards_N = rewards_R[places]
-        says_kept_N = [says_kept_R[place] for place in places]
-        if any(says_kept is not None for says_kept in says_kept_N):
-            kept = [number for number, says_kept in enumerate(says_kept_N) if says_kept]
-        else:
-            kept = keep.of(rewards_N)
-
-        if kept:
-            kept_places = np.array(places)[kept]
-            kept_R[kept_places] = True
-            # A file may say of an infinite reward that it was kept; its advantage is not known.
-            finite_N = np.where(np.isfinite(rewards_N), rewards_N, math.nan)
-            advantages_R[kept_places] = group_advantages(finite_N, np.array(kept))
-
-    return kept_R, advantages_R
-
-
-def _add_selection(plain: Path, kept_R: np.ndarray, advantages_R: np.ndarray, target: Path) -> None:
-    """Copy a file with what was selected; an advantage that it says itself stays."""
     with (
         pq.ParquetFile(plain) as file,
         pq.ParquetWriter(
@@ -362,14 +330,46 @@ def _add_selection(plain: Path, kept_R: np.ndarray, advantages_R: np.ndarray, ta
     ):
         first = 0
         for batch in file.iter_batches(_ROWS):
-            rows = slice(first, first + batch.num_rows)
+            part = slice(first, first + batch.num_rows)
             first += batch.num_rows
 
             table = pa.Table.from_batches([batch])
             columns = {name: table.column(name) for name in table.column_names}
-            columns["kept"] = pa.array(kept_R[rows])
-            known = columns["advantage"].to_numpy().astype(float)
-            filled = np.where(np.isnan(known), advantages_R[rows], known)
-            columns["advantage"] = pa.array(filled, from_pandas=True)
-
+            columns["group"] = pa.array(group_R[part])
+            columns["rollout"] = pa.array(rollout_R[part])
+            columns["kept"] = pa.array(kept_R[part])
+            columns["advantage"] = pa.array(advantages_R[part], from_pandas=True)
             writer.write_table(pa.table(columns, schema=file.schema_arrow))
+
+
+def _selected(groups: Groups, numbers: _Numbers, keep: Keep) -> tuple[np.ndarray, np.ndarray]:
+    """What is kept, and with which advantages; NaN where there is none.
+
+    A file that says what was kept has the advantages that it says, and no others. Of one that does
+    not, they are what PODS would give, unless it says its own.
+    """
+    rewards_R = np.array(numbers.rewards, dtype=float)
+    advantages_R = np.array(numbers.advantages, dtype=float)
+    kept_R = np.zeros(len(rewards_R), dtype=bool)
+    says_advantage = bool(np.isfinite(advantages_R).any())
+
+    of_steps: dict[int, list[list[int]]] = {}
+    for (step, _), places in groups.places.items():
+        said = [numbers.says_kept[place] for place in places]
+        if any(one is not None for one in said):
+            kept_R[places] = [bool(one) for one in said]
+        else:
+            of_steps.setdefault(step, []).append(places)
+
+    for of_step in of_steps.values():
+        chosen = keep.of_step([rewards_R[places] for places in of_step])
+        for places, kept in zip(of_step, chosen, strict=True):
+            if not kept:
+                continue
+            kept_places = np.array(places)[kept]
+            kept_R[kept_places] = True
+            if not says_advantage:
+                rewards_N = rewards_R[places]
+                finite_N = np.where(np.isfinite(rewards_N), rewards_N, math.nan)
+                advantages_R[kept_places] = group_advantages(finite_N, np.array(kept))
+    return kept_R, advantages_R

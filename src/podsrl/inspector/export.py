@@ -9,13 +9,21 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from podsrl.errors import InvalidInputError
+from podsrl.inspector.answers import (
+    curves_of,
+    groups_of,
+    histogram_of,
+    settings_of,
+    state_of,
+    step_of,
+)
 from podsrl.inspector.app import STATIC
-from podsrl.inspector.dataset import Dataset, Run, coarse_to_fine
+from podsrl.inspector.index import Index, Run, coarse_to_fine
 
 #: Bytes of the page at most: what mail takes, and a phone opens.
 LARGEST = 20_000_000
@@ -43,51 +51,66 @@ class _Step:
 
 
 def export_page(
-    dataset: Dataset,
+    index: Index,
     steps: Sequence[int] = (),
     prompts: Sequence[int] = (),
     largest: int = LARGEST,
+    tell: Callable[[str], None] = lambda message: None,
 ) -> str:
     """The page, as HTML.
 
     Args:
-        dataset: The runs; all of them are read first.
+        index: The runs; all of them are read first.
         steps: The steps to take; none: as many as there is room for, evenly spaced.
         prompts: The numbers of the prompts to take of each step; none: all, or those with the most
             contrast where a step is large.
         largest: Bytes of the page at most.
+        tell: Is told how far it is, in words, every few files.
 
     Raises:
         InvalidInputError: There are no rollouts, or none of the named ones.
     """
-    dataset.refresh()
-    curves = [_thinned(dataset.curves(run)) for run in dataset.runs]
-    room = largest - len(_page({}, {})) - len(json.dumps(curves)) - 50_000
-    taken = _take(dataset, steps, prompts, room)
+    index.refresh(lambda done, of: tell(f"read {done:,} of {of:,} files"))
+    curves = [_thinned(curves_of(index, run)) for run in index.runs]
+    histograms = [
+        histogram_of(index, run, function)
+        for run in index.runs
+        for function in (None, *run.functions)
+    ]
+    room = largest - len(_page({}, {})) - len(json.dumps([curves, histograms])) - 50_000
+    taken = _take(index, steps, prompts, room, tell)
     if not taken:
         what = "of these steps and prompts " if steps or prompts else ""
-        damaged = [note for run in dataset.runs for note in run.damaged.values()]
+        damaged = [note for run in index.runs for note in run.damaged.values()]
         raise InvalidInputError(" ".join([f"no rollouts {what}to export", *damaged]))
 
     _refer_to_each_other(taken)
     chunks = {f"step-{place}": step.packed() for place, step in enumerate(taken)}
-    index = {
-        "state": _state(dataset, taken, _rule(dataset, taken, steps, prompts)),
+    packed = {
+        "state": _state(index, taken, _rule(index, taken, steps, prompts)),
         "curves": curves,
+        "settings": [settings_of(run, for_sharing=True) for run in index.runs],
+        "histograms": histograms,
         "featured": _featured(taken),
         "steps": [
             {"run": step.run.source.name, "step": step.step, "id": name}
             for name, step in zip(chunks, taken, strict=True)
         ],
     }
-    return _page(index, chunks)
+    return _page(packed, chunks)
 
 
-def _take(dataset: Dataset, steps: Sequence[int], prompts: Sequence[int], room: int) -> list[_Step]:
+def _take(
+    index: Index,
+    steps: Sequence[int],
+    prompts: Sequence[int],
+    room: int,
+    tell: Callable[[str], None],
+) -> list[_Step]:
     """As many steps as there is room for, in the order of runs and steps."""
     of_runs = []
-    for run in dataset.runs:
-        logged = dataset.rows(
+    for run in index.runs:
+        logged = index.rows(
             "SELECT step FROM steps WHERE run = $run ORDER BY step", {"run": run.number}
         )
         numbers = [row["step"] for row in logged if not steps or row["step"] in steps]
@@ -101,13 +124,14 @@ def _take(dataset: Dataset, steps: Sequence[int], prompts: Sequence[int], room: 
                 continue
             run, step = wanted[place]
 
-            step_taken = _step(dataset, run, step, prompts, min(room, LARGEST // 4))
+            step_taken = _step(index, run, step, prompts, min(room, LARGEST // 4))
             if step_taken is None and not prompts:
                 return _in_order(taken)  # the page is full
 
             if step_taken is not None:
                 room -= len(step_taken.packed()) + 100
                 taken.append(step_taken)
+                tell(f"packed {len(taken):,} steps, room for {max(0, room) / 1e6:.1f} MB more")
     return _in_order(taken)
 
 
@@ -115,9 +139,9 @@ def _in_order(taken: list[_Step]) -> list[_Step]:
     return sorted(taken, key=lambda step: (step.run.number, step.step))
 
 
-def _step(dataset: Dataset, run: Run, step: int, prompts: Sequence[int], room: int) -> _Step | None:
+def _step(index: Index, run: Run, step: int, prompts: Sequence[int], room: int) -> _Step | None:
     """A step with the prompts that there is room for, those with the most contrast first."""
-    answer = dataset.step(run, step, most=1_000_000)
+    answer = step_of(index, run, step, most=1_000_000)
     ranked = sorted(answer["groups"], key=lambda group: -(group["contrast"] or 0.0))
     wanted = [group["group"] for group in ranked if not prompts or group["group"] in prompts]
 
@@ -125,7 +149,7 @@ def _step(dataset: Dataset, run: Run, step: int, prompts: Sequence[int], room: i
     used = 0
     for first in range(0, len(wanted), _GROUPS_AT_ONCE):
         numbers = wanted[first : first + _GROUPS_AT_ONCE]
-        read = dataset.groups(run, step, numbers)
+        read = groups_of(index, run, step, numbers)
         for number in numbers:
             used += len(gzip.compress(json.dumps(read[number]).encode(), 1)) * 4 // 3
             if used > room:
@@ -160,24 +184,25 @@ def _refer_to_each_other(taken: Sequence[_Step]) -> None:
             ]
 
 
-def _state(dataset: Dataset, taken: Sequence[_Step], rule: str) -> dict[str, Any]:
+def _state(index: Index, taken: Sequence[_Step], rule: str) -> dict[str, Any]:
     """The state of the runs, as it was when the page was made."""
-    state = dataset.state() | {"note": rule}
+    state = state_of(index) | {"note": rule}
     for run in state["runs"]:
         of_run = [step.step for step in taken if step.run.source.name == run["name"]]
         run["last_step"] = max(of_run, default=None)
         run["first_step"] = min(of_run, default=None)
         run["seconds_left"] = None
+        run["notes_file"] = ""
         if run["state"] == "training":
             run["state"] = "stopped"
     return state
 
 
 def _rule(
-    dataset: Dataset, taken: Sequence[_Step], steps: Sequence[int], prompts: Sequence[int]
+    index: Index, taken: Sequence[_Step], steps: Sequence[int], prompts: Sequence[int]
 ) -> str:
     """What the page says of what it holds."""
-    [known] = dataset.rows("SELECT sum(rollouts) AS rollouts, count(*) AS steps FROM steps")
+    [known] = index.rows("SELECT sum(rollouts) AS rollouts, count(*) AS steps FROM steps")
     held = sum(len(group["rollouts"]) for step in taken for group in step.groups.values())
     if held == known["rollouts"]:
         return ""

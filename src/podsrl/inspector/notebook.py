@@ -7,9 +7,9 @@ from pathlib import Path
 
 from podsrl.errors import fields_named
 from podsrl.inspector.app import InspectorServer
-from podsrl.inspector.conversion import Keep
-from podsrl.inspector.dataset import Dataset
-from podsrl.inspector.sources import find_sources
+from podsrl.inspector.index import Index
+from podsrl.inspector.keeping import Keep
+from podsrl.inspector.sources import Options, find_sources
 
 
 class Inspection:
@@ -29,10 +29,10 @@ class Inspection:
         self.paths = list(paths)
         self.height = height
         with fields_named({"num_kept": "keep"}):
-            choice = Keep(keep)
+            options = Options(keep=Keep(keep))
 
-        dataset = Dataset(lambda: find_sources(self.paths, choice))
-        self._server = InspectorServer(dataset, in_frame=True)
+        index = Index(lambda: find_sources(self.paths, options))
+        self._server = InspectorServer(index, in_frame=True)
         self._server.start()
         atexit.register(self.close)
 

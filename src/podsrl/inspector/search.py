@@ -7,12 +7,16 @@ from there when it is asked to.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from copy import copy
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from podsrl.errors import InvalidInputError
-from podsrl.inspector.dataset import Dataset, IndexedFile, Run, no_glob, quoted
+import duckdb
+
+from podsrl.errors import InvalidInputError, suggestion
+from podsrl.inspector.answers import named_runs, texts_of
+from podsrl.inspector.index import Index, IndexedFile, Run, no_glob, quoted
+from podsrl.rollout_log.columns import FILTERS, INDEXED
 
 #: Rollouts on a page of results.
 PAGE = 50
@@ -28,100 +32,156 @@ _SNIPPET = 400  # characters
 _FORMULA = "^[=+\\-@\\t\\r]"
 
 
-@dataclass(frozen=True)
-class Query:
-    """What to look for; None: anything.
+#: The words of a query beside those that the list of columns gives.
+_WORDS = (
+    "run",
+    "text",
+    "pattern",
+    "function",
+    "part_min",
+    "part_max",
+    "label",
+    "check_min",
+    "check_max",
+)
 
-    Args:
-        run: The name of a run.
-        text: Words that stand in the completion or in a turn, in any case.
-        first_step, last_step: Bounds of the step, included; so are the other bounds.
-        reward_min, reward_max: Bounds of the reward.
-        tokens_min, tokens_max: Bounds of the completion's length.
-        kept: Whether it was kept.
-        cut_off: Whether it has all the tokens that the run allows (TRL's runs only).
-        function: A reward function; part_min and part_max are bounds of its value.
+
+class Query:
+    """What to look for, by words as an address has them.
+
+    Each column with a filter gives words of its own: `<name>_min` and `<name>_max` for a number,
+    bounds included, or `<name>` for yes or no (1 or 0). Beside them there are:
+
+    * run: the name of a run;
+    * text: words that stand in the completion or in a turn, in any case;
+    * pattern: a regular expression (RE2) that is found there, in any case;
+    * function, part_min, part_max: a reward function, and bounds of its value;
+    * label: a label that somebody gave; "*" for any label or note;
+    * check_min, check_max: bounds of what the user's own check says.
+
+    Raises:
+        InvalidInputError: A value is of a wrong kind, or both text and pattern are given.
     """
 
-    run: str | None = None
-    text: str | None = None
-    first_step: int | None = None
-    last_step: int | None = None
-    reward_min: float | None = None
-    reward_max: float | None = None
-    tokens_min: int | None = None
-    tokens_max: int | None = None
-    kept: bool | None = None
-    cut_off: bool | None = None
-    function: str | None = None
-    part_min: float | None = None
-    part_max: float | None = None
+    def __init__(self, **words: Any) -> None:
+        known = {*_WORDS, *words_of_columns()}
+        if unknown := sorted(set(words) - known):
+            raise InvalidInputError(
+                f"no filter {unknown[0]!r}; {suggestion(unknown[0], sorted(known))}"
+            )
+        given = {name: value for name, value in words.items() if value not in (None, "")}
+
+        self.run: str | None = given.pop("run", None)
+        self.text: str | None = given.pop("text", None)
+        self.pattern: str | None = given.pop("pattern", None)
+        self.function: str | None = given.pop("function", None)
+        self.label: str | None = given.pop("label", None)
+        self.values = {name: _read(name, value) for name, value in given.items()}
+        if self.text and self.pattern:
+            raise InvalidInputError("give text or pattern, and not both")
 
     @classmethod
     def of(cls, words: Mapping[str, str]) -> "Query":
-        """From the words of an address; an empty one is left out, and an unknown one ignored."""
-        values: dict[str, Any] = {}
-        for field in fields(cls):
-            word = words.get(field.name, "")
-            if word:
-                kind, _ = get_args(field.type)  # such as int | None
-                values[field.name] = _read(field.name, word, kind)
-        return cls(**values)
+        """From the words of an address; an unknown one is ignored."""
+        known = {*_WORDS, *words_of_columns()}
+        return cls(**{name: word for name, word in words.items() if name in known})
+
+    def has_step(self, step: int) -> bool:
+        """Whether a step is within the bounds."""
+        low, high = (self.values.get(name) for name in ("step_min", "step_max"))
+        return (low is None or step >= low) and (high is None or step <= high)
+
+    def between(self, first: int, last: int) -> "Query":
+        """The same query of a part of the steps, which lie within its bounds."""
+        part = copy(self)
+        part.values = {**self.values, "step_min": first, "step_max": last}
+        return part
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the files have to be read."""
+        return bool(self.text or self.pattern)
 
 
-def _read(name: str, word: str, kind: type) -> Any:
+def words_of_columns() -> dict[str, str]:
+    """The words of a query that the list of columns gives, with their conditions in SQL."""
+    found = {}
+    for column in FILTERS:
+        if column.filter == "number":
+            found[f"{column.name}_min"] = f"{column.in_sql} >= ${column.name}_min"
+            found[f"{column.name}_max"] = f"{column.in_sql} <= ${column.name}_max"
+        else:
+            found[column.name] = f"coalesce({column.in_sql}, false) = ${column.name}"
+    return found
+
+
+def _read(name: str, value: Any) -> Any:
     """The value of a filter from the word in an address."""
-    if kind is bool:
-        if word not in ("0", "1"):
-            raise InvalidInputError(f"{name} must be 0 or 1; got {word!r}")
-        return word == "1"
+    if any(column.name == name for column in FILTERS):
+        if str(value) not in ("0", "1", "False", "True"):
+            raise InvalidInputError(f"{name} must be 0 or 1; got {value!r}")
+        return str(value) in ("1", "True")
     try:
-        return kind(word)
+        return float(value)
     except ValueError as error:
-        raise InvalidInputError(f"{name} must be a number; got {word!r}") from error
+        raise InvalidInputError(f"{name} must be a number; got {value!r}") from error
 
 
-def search(dataset: Dataset, query: Query, before: str = "") -> dict[str, Any]:
+def search(index: Index, query: Query, before: str = "") -> dict[str, Any]:
     """A page of results, and the words for `before` that ask for the next one; "" if none is left.
 
     Args:
-        dataset: The runs.
+        index: The runs.
         query: The filters.
         before: Where the last page ended.
     """
-    if query.text:
-        return _search_texts(dataset, query, before)
-    return _search_numbers(dataset, query, before)
+    _refuse_no_pattern(index, query)
+    if query.reads_texts:
+        return _search_texts(index, query, before)
+    return _search_numbers(index, query, before)
 
 
-def _search_numbers(dataset: Dataset, query: Query, before: str) -> dict[str, Any]:
-    where, values = _conditions(dataset, query, before)
+def _refuse_no_pattern(index: Index, query: Query) -> None:
+    """Refuse a pattern that RE2 does not know, such as one that refers back to a group."""
+    if query.pattern is None:
+        return
+    try:
+        index.rows("SELECT regexp_matches('', $text)", {"text": _sought(query)})
+    except duckdb.Error as error:
+        reason = str(error).partition("Error: ")[2] or str(error)
+        raise InvalidInputError(
+            f"pattern {query.pattern!r} is none that can be searched for: {reason}"
+        ) from error
+
+
+def _search_numbers(index: Index, query: Query, before: str) -> dict[str, Any]:
+    where, values = _conditions(index, query, before)
 
     # One more than the page shows says whether there is another page.
-    found = dataset.rows(
+    found = index.rows(
         f"SELECT {_COLUMNS} FROM rollouts WHERE {where}"
-        f" ORDER BY step DESC, run, grp, rollout LIMIT {PAGE + 1}",
+        f' ORDER BY step DESC, run, "group", rollout LIMIT {PAGE + 1}',
         values,
     )
     rows = found[:PAGE]
-    _add_snippets(dataset, rows)
+    _add_snippets(index, rows)
 
     total = None
     if not before:
-        [of_all] = dataset.rows(f"SELECT count(*) AS n FROM rollouts WHERE {where}", values)
+        [of_all] = index.rows(f"SELECT count(*) AS n FROM rollouts WHERE {where}", values)
         total = of_all["n"]
 
     return {
-        "rows": _named(dataset, rows),
+        "rows": named_runs(index, rows),
         "before": _place_of(rows[-1]) if len(found) > PAGE else "",
         "total": total,
         "read": None,
     }
 
 
-def _search_texts(dataset: Dataset, query: Query, before: str) -> dict[str, Any]:
+def _search_texts(index: Index, query: Query, before: str) -> dict[str, Any]:
     """Read the texts of one step after the other, newest first, until the page or time is full."""
-    steps = _steps(dataset, query, before)
+    steps = _steps(index, query, before)
 
     rows: list[dict[str, Any]] = []
     read: list[int] = []
@@ -131,10 +191,10 @@ def _search_texts(dataset: Dataset, query: Query, before: str) -> dict[str, Any]
     for of_step in steps:
         room = PAGE - len(rows)
         found = _rows_with_text(
-            dataset,
+            index,
             query,
             of_step,
-            columns=f"found.*, {_AROUND_TEXT}",
+            columns=f"found.*, {_around(query)}",
             most=room + 1,
             before=before,
         )
@@ -153,7 +213,7 @@ def _search_texts(dataset: Dataset, query: Query, before: str) -> dict[str, Any]
 
     left = len(steps) - finished
     return {
-        "rows": _named(dataset, rows),
+        "rows": named_runs(index, rows),
         "before": after if left else "",
         "total": None,
         "read": {
@@ -164,24 +224,43 @@ def _search_texts(dataset: Dataset, query: Query, before: str) -> dict[str, Any]
     }
 
 
-_COLUMNS = 'run, step, grp AS "group", rollout, reward, kept, advantage, tokens'
-#: The text around the words, for `_rows_with_text`.
+_COLUMNS = ", ".join(["run", *(column.in_sql for column in INDEXED)])
+#: The text around what is sought, for `_rows_with_text`, and what of it was found.
 _AROUND_TEXT = (
-    "substr(completion, greatest(1, position(lower($text) IN lower(completion)) - 100),"
-    f" {_SNIPPET}) AS snippet"
+    "substr(completion, greatest(1, position(lower({found}) IN lower(completion)) - 100),"
+    f" {_SNIPPET}) AS snippet, {{found}} AS matched"
+)
+_CHECKS = {
+    f"check_{end}": '(run, step, "group", rollout) IN (SELECT (run, step, "group", rollout)'
+    f" FROM checks WHERE value {sign} $check_{end})"
+    for end, sign in (("min", ">="), ("max", "<="))
+}
+_LABELLED = (
+    '(run, step, "group", rollout) IN (SELECT (run, step, "group", rollout) FROM marks'
+    " WHERE $label = '*' OR label = $label)"
 )
 
 
-def _steps(dataset: Dataset, query: Query, before: str = "") -> list[dict[str, Any]]:
+def _around(query: Query) -> str:
+    found = "$text" if query.text else f"left(regexp_extract(completion, $text), {_SNIPPET})"
+    return _AROUND_TEXT.format(found=found)
+
+
+def _sought(query: Query) -> str | None:
+    """The words, or the pattern as RE2 takes it: in any case, and over the ends of lines."""
+    return f"(?is){query.pattern}" if query.pattern else query.text
+
+
+def _steps(index: Index, query: Query, before: str = "") -> list[dict[str, Any]]:
     """The steps of runs that have rollouts with such numbers, newest first."""
-    where, values = _conditions(dataset, query, before)
-    return dataset.rows(
+    where, values = _conditions(index, query, before)
+    return index.rows(
         f"SELECT DISTINCT step, run FROM rollouts WHERE {where} ORDER BY step DESC, run", values
     )
 
 
 def _rows_with_text(
-    dataset: Dataset,
+    index: Index,
     query: Query,
     of_step: Mapping[str, Any],
     columns: str,
@@ -191,7 +270,7 @@ def _rows_with_text(
     """The rollouts of a step that match in numbers and text.
 
     Args:
-        dataset: The runs.
+        index: The runs.
         query: The filters.
         of_step: The step and the number of its run.
         columns: What to get of each rollout, as SQL; `found` has its numbers.
@@ -199,35 +278,40 @@ def _rows_with_text(
         before: Where the last page ended.
     """
     run, step = of_step["run"], of_step["step"]
-    files = dataset.runs[run].files_of([step])
-    where, values = _conditions(dataset, query, before)
+    files = index.runs[run].files_of([step])
+    where, values = _conditions(index, query, before)
 
-    return dataset.rows(
+    return index.rows(
         f"WITH found AS (SELECT {_COLUMNS} FROM rollouts"
         f" WHERE {where} AND run = $of_run AND step = $of_step)"
         f" SELECT {columns}"
         ' FROM read_parquet($paths, union_by_name=true) AS read JOIN found USING ("group", rollout)'
-        f" WHERE read.step = $of_step AND ({_has_text(files)})"
+        f" WHERE read.step = $of_step AND ({_has_text(query, files)})"
         f' ORDER BY "group", rollout LIMIT {most}',
         {
             **values,
             "of_run": run,
             "of_step": step,
-            "text": query.text,
+            "text": _sought(query),
             "paths": [no_glob(file.readable) for file in files],
         },
     )
 
 
-def _has_text(files: Sequence[IndexedFile]) -> str:
-    """The condition that a rollout says $text, in its answer or in any of its turns."""
+def _has_text(query: Query, files: Sequence[IndexedFile]) -> str:
+    """The condition that a rollout says $text, in its answer or in any of its turns.
+
+    A pattern is of RE2, whose time is in proportion to the text, whatever the pattern is.
+    """
     texts = ["completion"]
     if any("turns" in file.columns for file in files):
         texts.append("turns")
+    if query.pattern:
+        return " OR ".join(f"regexp_matches({text}, $text)" for text in texts)
     return " OR ".join(f"contains(lower({text}), lower($text))" for text in texts)
 
 
-def _add_snippets(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> None:
+def _add_snippets(index: Index, rows: Sequence[dict[str, Any]]) -> None:
     """The beginnings of the completions, step by step; None of those for which there is no time.
 
     Rare rollouts are each of another step, whose texts are read as a whole.
@@ -241,68 +325,53 @@ def _add_snippets(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> None:
         if time.monotonic() > end:
             return
         groups = {row["group"] for row in of_step}
-        texts = dataset.texts(
-            dataset.runs[run], step, sorted(groups), ["completion"], length=_SNIPPET
+        texts = texts_of(
+            index, index.runs[run], step, sorted(groups), ["completion"], length=_SNIPPET
         )
         text_of = {(text["group"], text["rollout"]): text["completion"] for text in texts}
         for row in of_step:
             row["snippet"] = text_of.get((row["group"], row["rollout"]))
 
 
-def _conditions(dataset: Dataset, query: Query, before: str = "") -> tuple[str, dict[str, Any]]:
+def _conditions(index: Index, query: Query, before: str = "") -> tuple[str, dict[str, Any]]:
     """The filters on numbers, as SQL and the values that it names.
 
     Args:
-        dataset: The runs.
+        index: The runs.
         query: The filters.
         before: Where the last page ended; rollouts up to there are left out.
     """
     where = ["true"]
     values: dict[str, Any] = {}
 
-    def add(condition: str, name: str, value: Any) -> None:
-        if value is not None:
-            where.append(condition)
-            values[name] = value
-
     if query.run is not None:
-        add("run = $run", "run", dataset.run_named(query.run).number)
+        where.append("run = $run")
+        values["run"] = index.run_named(query.run).number
 
-    add("step >= $first_step", "first_step", query.first_step)
-    add("step <= $last_step", "last_step", query.last_step)
-    add("reward >= $reward_min", "reward_min", query.reward_min)
-    add("reward <= $reward_max", "reward_max", query.reward_max)
-    add("tokens >= $tokens_min", "tokens_min", query.tokens_min)
-    add("tokens <= $tokens_max", "tokens_max", query.tokens_max)
-    add("kept = $kept", "kept", query.kept)
-
-    if query.cut_off is not None:
-        where.append(_cut_off(dataset.runs, query.cut_off))
+    conditions = words_of_columns() | _CHECKS
+    for name, value in query.values.items():
+        if name in conditions:
+            where.append(conditions[name])
+            values[name] = value
+    if query.label is not None:
+        where.append(_LABELLED)
+        values["label"] = query.label
     if query.function is not None:
-        part = _part(dataset.runs, query.function)
+        part = _part(index.runs, query.function)
         where.append(f"{part} IS NOT NULL")
-        add(f"{part} >= $part_min", "part_min", query.part_min)
-        add(f"{part} <= $part_max", "part_max", query.part_max)
+        for name, sign in (("part_min", ">="), ("part_max", "<=")):
+            if name in query.values:
+                where.append(f"{part} {sign} ${name}")
+                values[name] = query.values[name]
 
     if before:
         step, *rest = _place(before)
         place = {f"place_{number}": value for number, value in enumerate([-step, *rest])}
-        columns = ("-step", "run", "grp", "rollout")[: len(place)]
+        columns = ("-step", "run", '"group"', "rollout")[: len(place)]
         where.append(f"({', '.join(columns)}) > ({', '.join(f'${name}' for name in place)})")
         values |= place
 
     return " AND ".join(where), values
-
-
-def _cut_off(runs: Sequence[Run], wanted: bool) -> str:
-    """Whether a rollout has as many tokens as its run allows; never, where that is not known."""
-    of_runs = [
-        f"(run = {run.number} AND tokens >= {run.source.longest})"
-        for run in runs
-        if run.source.longest is not None
-    ]
-    is_cut_off = f"coalesce({' OR '.join(of_runs) or 'false'}, false)"
-    return is_cut_off if wanted else f"NOT {is_cut_off}"
 
 
 def _part(runs: Sequence[Run], function: str) -> str:
@@ -316,10 +385,6 @@ def _part(runs: Sequence[Run], function: str) -> str:
         known = sorted({name for run in runs for name in run.functions})
         raise InvalidInputError(f"no reward function {function!r}; there are {', '.join(known)}")
     return f"(CASE run {' '.join(places)} END)"
-
-
-def _named(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "run": dataset.runs[row["run"]].source.name} for row in rows]
 
 
 def _place_of(row: Mapping[str, Any]) -> str:
@@ -343,7 +408,7 @@ def _place(words: str) -> list[int]:
     return numbers
 
 
-def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Path:
+def write_results(index: Index, query: Query, kind: str, folder: Path) -> Path:
     """All that a query finds, `DOWNLOAD` rollouts at most, newest first, as csv or parquet.
 
     Texts in CSV that a program for tables would take for a formula begin with an apostrophe.
@@ -351,13 +416,14 @@ def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Pa
     if kind not in ("csv", "parquet"):
         raise InvalidInputError(f"format must be csv or parquet; got {kind!r}")
 
+    _refuse_no_pattern(index, query)
     parts: list[Path] = []
     left = DOWNLOAD
-    for of_step in _steps(dataset, query):
-        places = _places_in_step(dataset, query, of_step, left)
+    for of_step in _steps(index, query):
+        places = _places_in_step(index, query, of_step, left)
         for first in range(0, len(places), _ROWS):
             part = folder / f"{len(parts)}.parquet"
-            _write_rollouts(dataset, of_step, places[first : first + _ROWS], part)
+            _write_rollouts(index, of_step, places[first : first + _ROWS], part)
             parts.append(part)
 
         left -= len(places)
@@ -367,7 +433,7 @@ def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Pa
     if not parts:
         raise InvalidInputError("nothing was found that could be downloaded")
 
-    cursor = dataset.cursor()
+    cursor = index.cursor()
     target = folder / f"rollouts.{kind}"
     columns = "*"
     options = _PARQUET
@@ -396,40 +462,44 @@ def _without_formulas(cursor: Any, parts: Sequence[Path]) -> str:
 
 
 def _places_in_step(
-    dataset: Dataset, query: Query, of_step: Mapping[str, Any], most: int
+    index: Index, query: Query, of_step: Mapping[str, Any], most: int
 ) -> list[dict[str, Any]]:
     """The group and rollout of what a query finds in a step; the first `most` of them."""
     # The index knows the numbers, and the files know the texts.
-    if query.text:
-        return _rows_with_text(dataset, query, of_step, columns='"group", rollout', most=most)
+    if query.reads_texts:
+        return _rows_with_text(index, query, of_step, columns='"group", rollout', most=most)
 
-    where, values = _conditions(dataset, query)
-    return dataset.rows(
-        'SELECT grp AS "group", rollout FROM rollouts'
+    where, values = _conditions(index, query)
+    return index.rows(
+        'SELECT "group", rollout FROM rollouts'
         f" WHERE {where} AND run = $of_run AND step = $of_step"
-        f" ORDER BY grp, rollout LIMIT {most}",
+        f' ORDER BY "group", rollout LIMIT {most}',
         {**values, "of_run": of_step["run"], "of_step": of_step["step"]},
     )
 
 
 def _write_rollouts(
-    dataset: Dataset,
+    index: Index,
     of_step: Mapping[str, Any],
     places: Sequence[Mapping[str, Any]],
     target: Path,
 ) -> None:
     """Write rollouts of a step, with all their columns, to a file of their own."""
-    run = dataset.runs[of_step["run"]]
+    run = index.runs[of_step["run"]]
     files = run.files_of([of_step["step"]])
 
-    dataset.cursor().execute(
-        "COPY (SELECT $name AS run, read.* FROM read_parquet($paths, union_by_name=true) AS read"
+    index.cursor().execute(
+        "COPY (SELECT $name AS run, read.*, label, note"
+        " FROM read_parquet($paths, union_by_name=true) AS read"
         ' JOIN (SELECT unnest($groups) AS "group", unnest($rollouts) AS rollout) AS found'
         ' USING ("group", rollout)'
+        ' LEFT JOIN (SELECT "group", rollout, label, note FROM marks'
+        ' WHERE run = $run AND step = $step) AS marks USING ("group", rollout)'
         ' WHERE read.step = $step ORDER BY "group", rollout)'
         f" TO $target ({_PARQUET})",
         {
             "name": run.source.name,
+            "run": run.number,
             "step": of_step["step"],
             "paths": [no_glob(file.readable) for file in files],
             "groups": [place["group"] for place in places],

@@ -143,6 +143,8 @@ def json_object(data: bytes, where: str) -> dict[str, Any]:
         value = json.loads(data)
     except ValueError as error:  # broken JSON, or bytes that are not UTF-8
         raise InvalidInputError(f"{where} is damaged: not JSON ({error})") from error
+    except RecursionError as error:
+        raise InvalidInputError(f"{where} is nested too deep to be read") from error
     if not isinstance(value, dict):
         raise InvalidInputError(f"{where} is damaged: not a JSON object")
     return value

@@ -5,7 +5,8 @@
     metrics.jsonl       one object per logged step
     evaluations.jsonl   one evaluation per line, where the laboratory `podslab` evaluates
     rollouts/step_000001/rank_0_of_1.parquet    one row per rollout, kept or not, of those that
-                        this process generated: see `ROLLOUT_COLUMNS`
+                        this process generated: see columns.py
+    podsrl-notes.jsonl  labels and notes that people gave to rollouts in the inspector
     finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
     previous-1/         the same, and the checkpoints, of an earlier run, where a later one began
                         anew in its folder
@@ -22,6 +23,7 @@ import os
 import platform
 import re
 import shutil
+import time
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -33,34 +35,18 @@ import yaml
 
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
+from podsrl.rollout_log.columns import REQUIRED, column_kinds
 from podsrl.rollout_log.environment import describe_environment
 from podsrl.rollout_log.files import DamagedFileWarning
 
 #: What the time of a step is made of; metrics "pods/seconds_<phase>".
 PHASES = ("generate", "score", "select", "update")
 
-#: The columns of a rollout file, beside one "rewards/<function>" per reward function.
-ROLLOUT_COLUMNS = {
-    "step": ("int64", "optimiser step that it was generated for, from 1"),
-    "group": ("int64", "which prompt of the step, from 0"),
-    "rollout": ("int64", "which rollout of the group, from 0"),
-    "prompt": ("string", "as the model read it"),
-    "completion": ("string", "what the model wrote; of a conversation, its last message"),
-    "reward": ("float64", "weighted sum over the reward functions; null: could not be scored"),
-    "kept": ("bool", "whether the update saw it"),
-    "advantage": ("float64", "its weight in the update; null: dropped"),
-    "tokens": ("int64", "of the completion"),
-}
-#: May be left out.
-OPTIONAL_COLUMNS = {
-    "answer": ("string", "the right answer, where the data has one"),
-    "turns": ("string", "of a rollout with tools: its turns as JSON; null: one answer"),
-}
-REWARD_PREFIX = "rewards/"
-
 logger = logging.getLogger("podsrl.rollout_log")
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json", "checkpoint-*")
-_SETTINGS = ("config.yaml", "config-until-*.yaml", "environment.json")
+#: What people wrote of the rollouts in the inspector; it goes with them.
+NOTES = "podsrl-notes.jsonl"
+_SETTINGS = ("config.yaml", "config-until-*.yaml", "environment.json", NOTES)
 _PREVIOUS = "previous-"
 _LOCK = ".podsrl.lock"
 # libyaml's, where PyYAML was built with it: ten times as fast
@@ -82,6 +68,18 @@ def _forget_locks() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_locks)
+
+
+def _lock_soon(file: int) -> None:
+    """Lock a file; who only asks whether it is locked has it for some microseconds."""
+    for wait in (0.02, 0.1, None):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # lockf's ends when a reader closes
+            return
+        except BlockingIOError:
+            if wait is None:
+                raise
+            time.sleep(wait)
 
 
 class Part(NamedTuple):
@@ -131,7 +129,7 @@ class RunFolder:
             raise InvalidInputError(f"can't write to {self.path}: {error.strerror}") from error
 
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # lockf's ends when any reader closes
+            _lock_soon(held)
         except BlockingIOError as error:
             who = os.read(held, 200).decode(errors="replace") or "another process"
             os.close(held)
@@ -147,6 +145,26 @@ class RunFolder:
         os.write(held, f"process {os.getpid()} on {platform.node()}".encode())
         self._lock = held
         _LOCKED.add(self)
+
+    @property
+    def is_being_written(self) -> bool | None:
+        """Whether a process of this machine has the folder locked; None if that is not known.
+
+        A run that was killed leaves its lock file behind, and nobody holds it.
+        """
+        try:
+            asked = os.open(self.path / _LOCK, os.O_RDONLY)
+        except OSError:  # the run has ended, or writes no lock
+            return None
+        try:
+            fcntl.flock(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # the file system knows no locks
+            return None
+        finally:
+            os.close(asked)
+        return False
 
     def unlock(self) -> None:
         """Let other processes have the folder, if it was locked."""
@@ -283,7 +301,7 @@ class RunFolder:
     ) -> None:
         """Write rollouts that were generated for an optimiser step, one row each.
 
-        The columns are those of `ROLLOUT_COLUMNS` except "step", any of `OPTIONAL_COLUMNS`, and one
+        The columns are those of columns.py except "step", without any optional ones, and one
         "rewards/<function>" per reward function; None or NaN is no value. Without a part they are
         all of the step.
         """
@@ -334,7 +352,7 @@ class RunFolder:
 
             damaged = folder
             table = pa.concat_tables(tables, promote_options="default")
-            if set(ROLLOUT_COLUMNS) <= set(table.column_names):
+            if {column.name for column in REQUIRED} <= set(table.column_names):
                 return table
             problem = f"its columns are {', '.join(table.column_names)}"
         except (ValueError, OSError, pa.ArrowException) as error:
@@ -389,21 +407,22 @@ def as_parquet(step: int, columns: Mapping[str, Sequence[Any]]) -> bytes:
     import pyarrow.parquet as pq
 
     columns = {"step": [step] * len(columns["group"]), **columns}
-    types = dict(ROLLOUT_COLUMNS)
-    for name in columns:
-        if name in OPTIONAL_COLUMNS:
-            types[name] = OPTIONAL_COLUMNS[name]
-        elif name.startswith(REWARD_PREFIX):
-            types[name] = ("float64", "")
-
     arrays = {
-        name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
-        for name, (kind, _) in types.items()
+        name: pa.array(columns[name], arrow_type(kind), from_pandas=True)
+        for name, kind in column_kinds(list(columns)).items()
     }
     buffer = io.BytesIO()
     # Only prompts repeat; dictionaries of the other columns cost time and space.
     pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
     return buffer.getvalue()
+
+
+def arrow_type(kind: str) -> Any:
+    """The Arrow type of a column, from its name in columns.py."""
+    import pyarrow as pa
+
+    inner = re.fullmatch(r"list<(.+)>", kind)
+    return pa.list_(pa.type_for_alias(inner[1])) if inner else pa.type_for_alias(kind)
 
 
 def find_runs(folder: str | Path) -> list[RunFolder]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from podsrl.errors import RecordError, needed
 from podsrl.rollout_log import files
-from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS, Part, RunFolder, as_parquet
+from podsrl.rollout_log.columns import column_kinds
+from podsrl.rollout_log.run_folder import Part, RunFolder, as_parquet
 
 RolloutColumns = Mapping[str, Sequence[Any]]
 
@@ -96,7 +97,7 @@ class RolloutLog:
             # Here and not in the thread: when it first writes, Arrow reads environment variables,
             # and a process ends by a segmentation fault if another thread, in which torch and
             # accelerate do so in a first step, sets some at this moment.
-            as_parquet(0, dict.fromkeys(ROLLOUT_COLUMNS, ()))
+            as_parquet(0, dict.fromkeys(column_kinds([]), ()))
 
         self.run = run
         self.max_rows = max_rows

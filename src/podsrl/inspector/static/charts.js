@@ -8,11 +8,37 @@ const PALETTES = {
 const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((zeros) => [1, 2, 5].map((first) => first * 10 ** zeros));
 const drawnCharts = new Set();
 
-/** The colour of a run, by its place in the list of runs. */
+/**
+ * The colour of a run: one for each method, as its settings call it, and a shade for each of its
+ * seeds, so that runs that belong together look alike.
+ */
 function colourOf(place) {
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   const palette = PALETTES[isDark ? "dark" : "light"];
-  return palette[place % palette.length];
+  const methodOf = (run) => run.arm ?? run.name;
+  const run = state.runs[place];
+  const methods = [...new Set(state.runs.map(methodOf))];
+  const method = methods.indexOf(methodOf(run));
+  const seeds = state.runs.filter((other) => methodOf(other) === methodOf(run));
+  const colour = method < palette.length
+    ? palette[method]
+    : `hsl(${(method * 137.5) % 360} 55% ${isDark ? 68 : 40}%)`; // the golden angle repeats none
+
+  const shade = seeds.indexOf(run) % 4;
+  if (!shade) return colour;
+  return `color-mix(in oklab, ${colour} ${100 - 22 * shade}%, ${isDark ? "white" : "black"})`;
+}
+
+/** The pixels that the numbers of an axis take. */
+const widthOf = (_, said) => Math.max(48, 18 + 7 * Math.max(0, ...(said ?? []).map((text) => String(text).length)));
+
+/** Numbers of an axis, with as many digits as tell them apart. */
+function ticks(values) {
+  for (let digits = 3; digits < 8; digits++) {
+    const said = values.map((value) => number(value, digits));
+    if (new Set(said).size === said.length) return said;
+  }
+  return values.map(String);
 }
 
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -70,7 +96,7 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
     scales: { x: { time: false }, y: zero ? { range: (_, low, high) => [Math.min(0, low), high || 1] } : {} },
     axes: [
       { ...axis(), incrs: WHOLE, label: xLabel, labelSize: 18, labelFont: "12px system-ui, sans-serif", size: 28 },
-      { ...axis(), size: 48, values: (_, values) => values.map((value) => number(value, 3)) },
+      { ...axis(), size: widthOf, values: (_, values) => ticks(values) },
     ],
     series: [
       { label: xLabel },

@@ -8,10 +8,10 @@ const TOKEN = new URLSearchParams(location.search).get("token") ?? "";
 class Refusal extends Error {}
 
 /** Ask for one of the server's answers by its name. */
-async function ask(name, words = {}) {
+async function ask(name, words = {}, method = "GET") {
   if (PACKED) return askPacked(name, words);
   const answer = await fetch(`api/${name}?${new URLSearchParams(words)}`, {
-    headers: { "x-token": TOKEN },
+    headers: { "x-token": TOKEN }, method,
   });
   if (answer.ok) return answer.json();
   const text = await answer.text();
@@ -57,6 +57,12 @@ async function packedStep(run, step) {
 async function askPacked(name, words) {
   if (name === "state") return packedIndex.state;
   if (name === "curves") return packedIndex.curves.find((curves) => curves.run === words.run);
+  if (name === "settings") return packedIndex.settings.find((of) => of.run === words.run);
+  if (name === "histogram") {
+    const wanted = words.function || null;
+    return packedIndex.histograms.find((of) => of.run === words.run && of.function === wanted);
+  }
+  if (name === "shared") return sharedOnPage(words);
   if (name === "search") return searchPacked(words);
   if (name === "featured") {
     const at = packedIndex.featured;
@@ -70,28 +76,58 @@ async function askPacked(name, words) {
   throw new Refusal("this page holds the beginning of that text only");
 }
 
-/** The filters of `search.py`, over the rollouts that the page holds. */
+/** The prompts that two runs have in common on the page; of each run the last step that has one. */
+async function sharedOnPage({ left, right }) {
+  const found = { [left]: new Map(), [right]: new Map() };
+  for (const entry of packedIndex.steps) {
+    if (!(entry.run in found)) continue;
+    const { step } = await unpack(entry.id);
+    for (const group of step.groups) found[entry.run].set(group.prompt, { step: entry.step, ...group });
+  }
+  const rows = [];
+  for (const [prompt, one] of found[left]) {
+    const other = found[right].get(prompt);
+    if (!other) continue;
+    rows.push({
+      prompt, left_step: one.step, left_group: one.group, left_reward: one.reward,
+      right_step: other.step, right_group: other.group, right_reward: other.reward,
+    });
+  }
+  const apart = (row) => Math.abs((row.left_reward ?? 0) - (row.right_reward ?? 0));
+  rows.sort((a, b) => apart(b) - apart(a));
+  return { left, right, prompts: rows.length, rows: rows.slice(0, 200) };
+}
+
+const within = (value, low, high) =>
+  (!low || (value !== null && value !== undefined && value >= Number(low))) &&
+  (!high || (value !== null && value !== undefined && value <= Number(high)));
+
+/** Whether a rollout passes the filters that the list of columns gives. */
+function passes(rollout, words) {
+  return packedIndex.state.filters.every(({ name, kind }) =>
+    kind === "number"
+      ? within(rollout[name], words[`${name}_min`], words[`${name}_max`])
+      : !words[name] || Boolean(rollout[name]) === (words[name] === "1"),
+  );
+}
+
+/** What `search.py` finds, among the rollouts that the page holds. */
 async function searchPacked(words) {
-  const within = (value, low, high) =>
-    (!low || (value !== null && value >= Number(low))) &&
-    (!high || (value !== null && value <= Number(high)));
+  // A browser's own patterns may take for ever, which those of the server can't.
+  if (words.pattern) throw new Refusal("an exported page searches for words, and not for patterns; the app does");
   const text = (words.text ?? "").toLowerCase();
   const rows = [];
   for (const entry of [...packedIndex.steps].reverse()) {
     if (words.run && entry.run !== words.run) continue;
-    if (!within(entry.step, words.first_step, words.last_step)) continue;
     const { groups } = await unpack(entry.id);
     for (const group of Object.values(groups)) {
       for (const rollout of group.rollouts) {
         const all = `${rollout.completion}\n${rollout.turns ?? ""}`;
-        const cut = group.longest !== null && rollout.tokens >= group.longest;
         const part = words.function ? rollout.rewards[words.function] ?? null : null;
-        if (!within(rollout.reward, words.reward_min, words.reward_max)) continue;
-        if (!within(rollout.tokens, words.tokens_min, words.tokens_max)) continue;
-        if (words.kept && rollout.kept !== (words.kept === "1")) continue;
-        if (words.cut_off && cut !== (words.cut_off === "1")) continue;
+        if (!passes({ ...rollout, step: group.step }, words)) continue;
         if (words.function && part === null) continue;
         if (words.function && !within(part, words.part_min, words.part_max)) continue;
+        if (words.label && !isLabelled(rollout, words.label)) continue;
         if (text && !all.toLowerCase().includes(text)) continue;
         const at = Math.max(0, rollout.completion.toLowerCase().indexOf(text) - 100);
         rows.push({
@@ -100,6 +136,7 @@ async function searchPacked(words) {
           step: group.step,
           group: group.group,
           snippet: rollout.completion.slice(at, at + 400),
+          matched: words.text ?? "",
         });
       }
     }
@@ -113,3 +150,6 @@ async function searchPacked(words) {
     read: null,
   };
 }
+
+const isLabelled = (rollout, label) =>
+  label === "*" ? Boolean(rollout.label || rollout.note) : rollout.label === label;

@@ -52,7 +52,8 @@ function visible(text) {
 
 const SPECIAL = String.raw`<\|[^<>|\s]{1,40}\|>|<\/?s>|<(?:bos|eos|pad)>|<(?:start|end)_of_turn>|\[\/?INST\]`;
 const ROLE = new RegExp(
-  String.raw`(?:${SPECIAL})\s*(?:(system|user|assistant|model|tool)\b)?(?:<\|end_header_id\|>)?\s*`, "g",
+  String.raw`(?:${SPECIAL})\s*(?:(system|user|assistant|model|tool)\b)?(?:<\|end_header_id\|>)?\s*`
+    + String.raw`|(?:^|\n\n)(system|developer|user|assistant|tool): `, "g",
 );
 
 /**
@@ -66,7 +67,7 @@ function readable(prompt) {
   let from = 0;
   for (const mark of prompt.matchAll(ROLE)) {
     turns.push([role, prompt.slice(from, mark.index)]);
-    if (mark[1]) role = mark[1];
+    role = mark[1] ?? mark[2] ?? role;
     from = mark.index + mark[0].length;
   }
   turns.push([role, prompt.slice(from)]);
@@ -155,11 +156,18 @@ function dots(rewards, kept, does) {
   return strip;
 }
 
-const KEY = () =>
+/** What is said of a rollout: a log may not say what was kept, but what PODS would keep. */
+function keptWord(run, isKept) {
+  const would = state.runs.find((one) => one.name === run)?.would_keep;
+  if (would) return isKept ? "would be kept" : "would be dropped";
+  return isKept ? "kept" : "dropped";
+}
+
+const KEY = (run) =>
   element(
     "p", "key",
-    element("span", "", element("i", "above kept"), element("i", "below kept"), " kept"),
-    element("span", "", element("i", "above dropped"), element("i", "below dropped"), " dropped"),
+    element("span", "", element("i", "above kept"), element("i", "below kept"), ` ${keptWord(run, true)}`),
+    element("span", "", element("i", "above dropped"), element("i", "below dropped"), ` ${keptWord(run, false)}`),
     element("span", "", element("i", "above kept"), " reward at or above its prompt's mean"),
     element("span", "", element("i", "below kept"), " below it"),
   );

@@ -29,14 +29,15 @@ async function groupView(state, run, step, number_) {
   view.append(
     element(
       "p", "summary",
-      `${kept.filter(Boolean).length} of ${plural(kept.length, "rollout")} kept · mean reward `
-        + `${number(mean(rewards))} · of the kept ${number(mean(rewards.filter((_, i) => kept[i])))}`,
+      `${kept.filter(Boolean).length} of ${plural(kept.length, "rollout")} ${keptWord(data.run, true)} · mean reward `
+        + `${number(mean(rewards))} · of these ${number(mean(rewards.filter((_, i) => kept[i])))}`,
     ),
     dots(rewards, kept, (place) => showCard(place)),
-    KEY(),
+    KEY(data.run),
     element(
       "div", "controls",
-      choice("kept", "show", [["", "kept and dropped"], ["1", "kept"], ["0", "dropped"]],
+      choice("kept", "show",
+        [["", "all rollouts"], ["1", keptWord(data.run, true)], ["0", keptWord(data.run, false)]],
         groupChoice.kept, (value) => {
           groupChoice.kept = value;
           show();
@@ -109,6 +110,7 @@ function elsewhereOf(data) {
     list.append(
       place ? " · " : "",
       link(groupAddress(other.run, other.step, other.group), "", `${name}: ${number(other.reward)}`),
+      " ", link(pairAddress(data, other), "beside", "◫"),
     );
   });
   if (others.length > 40) list.append(` and ${others.length - 40} more`);
@@ -121,7 +123,7 @@ function identical(rollouts, sides) {
   rollouts.forEach((rollout, place) => {
     const key = JSON.stringify([
       sides[place], rollout.completion, rollout.length, rollout.turns, rollout.tokens, rollout.reward,
-      rollout.rewards,
+      rollout.rewards, rollout.label, rollout.note, rollout.check,
     ]);
     if (!items.has(key)) items.set(key, { places: [] });
     items.get(key).places.push(place);
@@ -148,7 +150,7 @@ function rolloutCard(data, item, sides, texts, compare) {
   const other = compare(place);
   const card = element("article", `${sides[place]} ${keptOf.length ? "kept" : "dropped"}`.trim());
   card.id = `rollout-${rollout.rollout}`;
-  card.append(...[factsOf(data, item, keptOf), partsOf(rollout)].filter(Boolean));
+  card.append(...[factsOf(data, item, keptOf), partsOf(rollout), imagesOf(rollout)].filter(Boolean));
 
   const turns = rollout.turns && readTurns(rollout.turns);
   if (turns) {
@@ -179,6 +181,9 @@ function rolloutCard(data, item, sides, texts, compare) {
       card.append(element("p", "compared", "differs from ", jump, ", the nearest of the other outcome"));
     }
   }
+  const tokens = tokensOf(rollout);
+  if (tokens) card.append(tokens);
+  card.append(notesOfRollout(data, rollout));
   card.dataset.places = item.places.join(" ");
   return card;
 }
@@ -186,17 +191,18 @@ function rolloutCard(data, item, sides, texts, compare) {
 function factsOf(data, item, keptOf) {
   const rollout = data.rollouts[item.places[0]];
   const number_ = item.places.length;
-  let mark = keptOf.length ? "kept" : "dropped";
-  if (number_ > 1) mark = `${number_} identical, ${keptOf.length ? `${keptOf.length} kept` : "dropped"}`;
-  const advantages = keptOf.map((place) => data.rollouts[place].advantage);
-  const isCut = data.longest !== null && rollout.tokens >= data.longest;
+  let mark = keptWord(data.run, keptOf.length > 0);
+  if (number_ > 1) mark = `${number_} identical, ${keptOf.length || ""} ${mark}`.replace("  ", " ");
+  const advantages = item.places.map((place) => data.rollouts[place].advantage);
+  const hasAdvantage = advantages.some((value) => value !== null);
   return element(
     "p", "facts",
     element("b", "", rollout.reward === null ? "no reward" : number(rollout.reward)),
     element("span", "mark", mark),
-    keptOf.length ? element("span", "", `advantage ${number(mean(advantages))}`) : null,
+    hasAdvantage ? element("span", "", `advantage ${number(mean(advantages))}`) : null,
     rollout.tokens === null ? null : element("span", "", plural(rollout.tokens, "token")),
-    isCut ? element("span", "warn", "cut off") : null,
+    rollout.cut_off ? element("span", "warn", "cut off") : null,
+    rollout.check === null ? null : element("span", "check-value", `check ${number(rollout.check)}`),
     element("span", "", `rollout ${rollout.rollout}`),
   );
 }

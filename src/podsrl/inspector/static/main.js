@@ -23,6 +23,8 @@ async function viewOf({ name, rest, words }) {
   if (name === "step" && rest.length === 2) return stepView(state, ...rest);
   if (name === "group" && rest.length === 3) return groupView(state, ...rest);
   if (name === "search") return searchView(state, words);
+  if (name === "compare") return compareView(state, ...rest);
+  if (name === "pair" && rest.length === 6) return pairView(state, ...rest);
   return runView(state);
 }
 
@@ -52,11 +54,13 @@ function showViews(at) {
   const step = around.step ?? run?.last_step;
   const links = [["run", "#/", "Run"]];
   if (run && step !== null) links.push(["step", stepAddress(around.run ?? run.name, step), "Step"]);
+  if (state.runs.length > 1) links.push(["compare", "#/compare", "Compare"]);
   links.push(["search", "#/search", "Search"]);
   const views = document.getElementById("views");
   views.replaceChildren(element("strong", "", "podsrl"));
   for (const [name, address, text] of links) {
-    const isHere = name === at.name || (name === "step" && at.name === "group");
+    const isHere = name === at.name || (name === "step" && at.name === "group")
+      || (name === "compare" && at.name === "pair");
     const made = link(address, isHere ? "here" : "", text);
     if (isHere) made.setAttribute("aria-current", "page");
     views.append(made);
@@ -70,7 +74,7 @@ function showBar() {
   const shown = runs.length ? runs : state.runs.slice(0, 1);
   bar.replaceChildren();
   for (const run of shown.slice(0, 4)) {
-    const said = [run.step === null ? "waiting for the first step" : `step ${count(run.step)}`];
+    const said = [run.step === null ? waitingFor(run) : `step ${count(run.step)}`];
     if (run.total_steps) said[0] += ` of ${count(run.total_steps)}`;
     if (run.seconds_left !== null) said.push(`${duration(run.seconds_left)} left`);
     if (run.reward !== null) said.push(`reward ${number(run.reward)}`);
@@ -90,12 +94,19 @@ function showBar() {
   }
 }
 
+/** Why a run shows no step. */
+function waitingFor(run) {
+  if (run.damaged.length) return "nothing could be read";
+  return run.files > run.files_read ? "reading" : "waiting for the first step";
+}
+
 /** Look for new steps for as long as the page is open. */
 async function follow() {
   for (;;) {
     await new Promise((done) => setTimeout(done, SECONDS * 1000));
     if (document.hidden) continue;
     try {
+      if (document.querySelector(".note-form")) continue; // somebody writes a note
       const before = state.version;
       state = await ask("state");
       document.body.classList.remove("lost");

@@ -7,7 +7,8 @@ const runChoice = { hidden: new Set(), time: false };
 function lineOf(curves, place, group, column, how = {}) {
   const columns = curves[group];
   if (!columns?.[column]) return null;
-  const x = runChoice.time ? secondsAt(curves, columns.step) : columns.step;
+  const steps = columns.step ?? curves.steps.step;
+  const x = runChoice.time ? secondsAt(curves, steps) : steps;
   return { label: curves.run, colour: colourOf(place), x, y: columns[column], ...how };
 }
 
@@ -29,9 +30,10 @@ function secondsAt(curves, steps) {
 
 async function runView(state) {
   const shown = state.runs.filter((run) => !runChoice.hidden.has(run.name));
-  const [all, begin] = await Promise.all([
+  const [all, begin, histogram] = await Promise.all([
     Promise.all(shown.map((run) => ask("curves", { run: run.name }))),
     ask("featured"),
+    histogramOf(state),
   ]);
   const placeOf = new Map(state.runs.map((run, place) => [run.name, place]));
   const several = shown.length > 1;
@@ -42,13 +44,23 @@ async function runView(state) {
       .map((curves) => lineOf(curves, placeOf.get(curves.run), group, column, how))
       .filter(Boolean)
       .map((line) => ({ ...line, label: several ? `${line.label}, ${label}` : label, kind: label }));
+  const keptLabel = shown.some((run) => run.would_keep) ? "would be kept" : "kept";
   const pair = (whole, kept) => [
     ...lines("steps", whole, "all rollouts"),
-    ...lines("steps", kept, "kept", { dashed: true }),
+    ...lines("steps", kept, keptLabel, { dashed: true }),
   ];
   const pick = (x) => openNearest(all, x);
+  const allFunctions = [...new Set(all.flatMap((curves) => Object.keys(curves.functions)))];
+  const functions = allFunctions.length > 1 ? allFunctions : [];
   const figures = [
-    chart({ title: "Reward", lines: pair("reward", "kept_reward"), xLabel, pick }),
+    chart({
+      title: "Reward", xLabel, pick,
+      lines: [...pair("reward", "kept_reward"), ...lines("metrics", "eval_reward", "of evaluations", { dots: true })],
+    }),
+    histogram,
+    ...functions.map((name) =>
+      chart({ title: short(name, 60), unit: "reward function, mean", xLabel, pick, lines: lines("functions", name, "mean") }),
+    ),
     chart({
       title: "Contrast", unit: "deviation of a prompt's rewards, mean", xLabel, pick, zero: true,
       lines: pair("contrast", "kept_contrast"),
@@ -61,7 +73,7 @@ async function runView(state) {
       title: "Rows with a pass", unit: "kept, with an advantage that is not 0", xLabel, pick, zero: true,
       lines: [
         ...lines("steps", "rows_with_pass", "with a pass"),
-        ...lines("steps", "kept", "kept", { dashed: true }),
+        ...lines("steps", "kept", keptLabel, { dashed: true }),
       ],
     }),
     chart({
@@ -100,11 +112,34 @@ async function runView(state) {
   view.append(controls);
   if (begin.group) view.append(featuredCard(begin.group));
   if (figures.length) view.append(element("div", "figures", ...figures));
-  else view.append(element("p", "empty", "No rollouts yet: this page shows them as they come."));
+  else view.append(element("p", "empty", emptyReason(state)));
   if (figures.length) {
     view.append(element("p", "small", "Click on a curve to open that step; drag to zoom in, double-click to zoom out."));
   }
+  view.append(...shown.slice(0, 8).map(settingsOf).filter(Boolean));
   return view;
+}
+
+/** Why there is nothing to see. */
+function emptyReason(state) {
+  if (state.runs.some((run) => run.damaged.length)) return "Nothing could be read: the note above says why.";
+  return "No rollouts yet: this page shows them as they come.";
+}
+
+/** The settings of a run, which are asked for when they are opened. */
+function settingsOf(run) {
+  if (run.format !== "podsrl") return null;
+  const box = element("details", "settings", element("summary", "", `settings of ${run.name}`));
+  box.addEventListener("toggle", async () => {
+    if (!box.open || box.children.length > 1) return;
+    const { settings } = await ask("settings", { run: run.name });
+    const list = element("dl");
+    for (const [name, value] of Object.entries(settings)) {
+      list.append(element("dt", "", visible(name)), element("dd", "", visible(JSON.stringify(value))));
+    }
+    box.append(Object.keys(settings).length ? list : element("p", "small", "none are known"));
+  });
+  return box;
 }
 
 function phases(curves) {
@@ -159,7 +194,7 @@ function featuredCard(group) {
     "section", "featured",
     element(
       "p", "small",
-      `A prompt of step ${group.step} of ${group.run}: ${keptCount} of ${kept.length} rollouts were kept.`,
+      `A prompt of step ${group.step} of ${group.run}: ${keptCount} of ${kept.length} rollouts ${keptWord(group.run, true)}.`,
     ),
     element("p", "asked", short(readable(group.prompt ?? ""), 280)),
     dots(rewards, kept),
@@ -167,19 +202,70 @@ function featuredCard(group) {
   );
 }
 
-/** What is to be known before the curves are read. */
+/** What is to be known before the curves are read: notes of one kind together. */
 function notesOf(state) {
-  const notes = [];
+  const kinds = new Map();
+  const add = (kind, run, text) => {
+    if (!kinds.has(kind)) kinds.set(kind, []);
+    kinds.get(kind).push([run.name, text]);
+  };
   for (const run of state.runs) {
-    if (run.note) notes.push(`${run.name}: ${run.note}.`);
-    notes.push(...run.damaged);
+    for (const doubt of run.doubts) add("doubt", run, doubt);
+    for (const damage of run.damaged) add("damage", run, damage);
     if (run.files_read < run.files) {
-      notes.push(
-        `${run.name}: ${count(run.files_read)} of ${count(run.files)} files were read so far; the`
-          + " curves get finer, and a search covers those alone.",
-      );
+      add("files", run, `${count(run.files_read)} of ${count(run.files)} files were read so far; the curves get`
+        + " finer, and a search covers those alone");
     }
   }
-  if (state.note) notes.push(state.note);
-  return notes.map((note) => element("p", "note", note));
+  const notes = [...aboutFormats(state), ...[...kinds.values()].map((of) => noteOfKind(of, state.runs.length))];
+  if (state.note) notes.push(element("p", "note", state.note));
+  if (state.check) notes.push(checkNote(state.check));
+  return notes;
+}
+
+/** What is to be known of files of other programs: once for all runs that are read alike. */
+function aboutFormats(state) {
+  const alike = new Map();
+  for (const run of state.runs) {
+    if (run.format === "podsrl" || (!run.rollouts && !run.note)) continue;
+    const key = JSON.stringify([run.format, run.would_keep, run.note, run.reading]);
+    alike.set(key, [...(alike.get(key) ?? []), run]);
+  }
+  return [...alike.values()].map((runs) => {
+    const [run] = runs;
+    const who = runs.length === state.runs.length ? "" : `${runs.map((one) => one.name).slice(0, 3).join(", ")}${runs.length > 3 ? " …" : ""}: `;
+    const said = [`${who}${run.format}`];
+    if (run.would_keep) said.push(`it does not say what was kept; ${run.would_keep}`);
+    const box = element("details", "about", element("summary", "", visible(said.join(" · "))));
+    if (run.note) box.append(element("p", "", visible(run.note)));
+    const list = element("dl");
+    for (const [name, how] of Object.entries(run.reading)) {
+      list.append(element("dt", "", name), element("dd", "", visible(how)));
+    }
+    box.append(
+      list,
+      element("p", "", "Another field is named by --prompt, --completion, --reward, --group or --step;"
+        + " what would be kept follows --rule and --keep."),
+    );
+    return box;
+  });
+}
+
+function noteOfKind(of, runs) {
+  const [[name, text]] = of;
+  const who = of.length === runs && runs > 1 ? "all runs" : name;
+  if (of.length === 1 || new Set(of.map(([, one]) => one)).size === 1) {
+    const names = of.length === 1 || who === "all runs" ? who : `${of.length} runs`;
+    return element("p", "note", `${visible(names)}: ${visible(text)}.`);
+  }
+  const box = element("details", "note", element("summary", "", `${visible(name)}: ${visible(text)}, and ${of.length - 1} more like it`));
+  for (const [other, more] of of.slice(1)) box.append(element("p", "", `${visible(other)}: ${visible(more)}.`));
+  return box;
+}
+
+/** How far the user's own check is. */
+function checkNote(check) {
+  const said = `check ${check.name}: ${count(check.done)} of ${plural(check.rollouts, "rollout")}`;
+  const failed = check.failed ? `; it failed for ${count(check.failed)}: ${check.problem}` : "";
+  return element("p", check.failed ? "note" : "small check-state", visible(said + failed));
 }

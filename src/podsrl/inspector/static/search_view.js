@@ -1,13 +1,20 @@
 "use strict";
 // Search: filters whose result is an address that can be sent, and a file.
 
-const FIELDS = ["run", "text", "first_step", "last_step", "reward_min", "reward_max", "tokens_min",
-  "tokens_max", "kept", "cut_off", "function", "part_min", "part_max"];
-
 const searchAddress = (words) => `#/search?${new URLSearchParams(words)}`;
 
+/** The words of a search: those of the columns' filters, and the others. */
+function searchWords(state) {
+  const words = ["run", "text", "pattern", "function", "part_min", "part_max", "label"];
+  for (const { name, kind } of state.filters) {
+    words.push(...(kind === "number" ? [`${name}_min`, `${name}_max`] : [name]));
+  }
+  return words;
+}
+
 async function searchView(state, words) {
-  const query = Object.fromEntries(FIELDS.filter((name) => words[name]).map((name) => [name, words[name]]));
+  const known = searchWords(state).filter((name) => words[name]);
+  const query = Object.fromEntries(known.map((name) => [name, words[name]]));
   const view = element("div", "search");
   const results = element("div", "results");
   view.append(element("h1", "", "Search"), searchForm(state, query), results);
@@ -40,18 +47,26 @@ function searchForm(state, query) {
   const names = state.runs.map((run) => [run.name, run.name]);
 
   form.append(field("text", "text, in completion or turns", "search"));
+  if (!PACKED) form.append(field("pattern", "or a pattern (RE2)", "search", String.raw`boxed\{\d+\}`));
   if (names.length > 1) form.append(pick("run", "run", [["", "all"], ...names]));
-  form.append(
-    between("step", "first_step", "last_step"),
-    between("reward", "reward_min", "reward_max"),
-    between("tokens", "tokens_min", "tokens_max"),
-    pick("kept", "kept", [["", "kept and dropped"], ["1", "kept"], ["0", "dropped"]]),
-    pick("cut_off", "cut off", [["", "or not"], ["1", "cut off"], ["0", "whole"]]),
-  );
+  for (const { name, kind, words } of state.filters) {
+    const label = name.replace("_", " ");
+    form.append(
+      kind === "number"
+        ? between(label, `${name}_min`, `${name}_max`)
+        : pick(name, label, [["", "or not"], ["1", words[1]], ["0", words[0]]]),
+    );
+  }
   if (functions.length) {
     form.append(
       pick("function", "reward function", [["", "any"], ...functions.map((name) => [name, visible(name)])]),
       between("its value", "part_min", "part_max"),
+    );
+  }
+  if (state.labels.length) {
+    form.append(
+      pick("label", "label", [["", "or none"], ["*", "any label or note"],
+        ...state.labels.map((name) => [name, visible(name)])]),
     );
   }
   const go = element("button", "primary", "Search");
@@ -138,7 +153,7 @@ function hit(row, query) {
   text.dir = "auto";
   if (row.snippet === undefined) fillWhenSeen(text, row);
   const snippet = row.snippet ?? "";
-  const sought = (query.text ?? "").toLowerCase();
+  const sought = (row.matched ?? "").toLowerCase();
   const at = sought ? snippet.toLowerCase().indexOf(sought) : -1;
   if (at < 0) {
     text.append(visible(snippet));
@@ -154,7 +169,7 @@ function hit(row, query) {
     element(
       "p", "facts",
       element("b", "", row.reward === null ? "no reward" : number(row.reward)),
-      element("span", "mark", row.kept ? "kept" : "dropped"),
+      element("span", "mark", keptWord(row.run, row.kept)),
       row.tokens === null ? null : element("span", "", plural(row.tokens, "token")),
       link(groupAddress(row.run, row.step, row.group), "", `${row.run}, step ${row.step}, prompt ${row.group}`),
     ),

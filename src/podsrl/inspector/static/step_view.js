@@ -27,7 +27,7 @@ async function stepView(state, run, step) {
     stepLine(state, data, (to) => stepAddress(data.run, to)),
     element(
       "p", "summary",
-      `${plural(data.prompts, "prompt")} · ${plural(rollouts, "rollout")} · ${count(kept)} kept · `
+      `${plural(data.prompts, "prompt")} · ${plural(rollouts, "rollout")} · ${count(kept)} ${keptWord(data.run, true)} · `
         + `${plural(teaching, "prompt")} with different rewards`,
     ),
     element(
@@ -38,7 +38,7 @@ async function stepView(state, run, step) {
           show();
         }),
     ),
-    KEY(),
+    KEY(data.run),
   );
   const grid = element("div", "grid");
   for (const group of drawn) grid.append(promptCard(data, group));
@@ -66,7 +66,7 @@ function promptCard(data, group) {
     : `mean reward ${number(group.reward)}`;
   card.append(
     element("span", "rate", rate),
-    element("span", "facts", element("b", "", said), ` · ${group.kept} of ${group.rollouts} kept`),
+    element("span", "facts", element("b", "", said), ` · ${group.kept} of ${group.rollouts} ${keptWord(data.run, true)}`),
     element("span", "asked", short(readable(group.prompt ?? ""), 160)),
     dots(group.dots.reward, group.dots.kept),
   );

@@ -1,35 +1,41 @@
 """The index of the inspector: what it says of steps and prompts, and how it grows with a run."""
 
+import fcntl
+import os
 import shutil
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from podsrl.errors import InvalidInputError
-from podsrl.inspector.conversion import Keep
-from podsrl.inspector.dataset import Dataset
+from podsrl.inspector.answers import curves_of, featured, group_of, state_of, step_of
+from podsrl.inspector.index import Index
 from podsrl.inspector.search import PAGE, Query, search, write_results
-from podsrl.inspector.sources import find_sources
+from podsrl.inspector.sources import Options, find_sources
 from podsrl.rollout_log.run_folder import Part
-from support.inspected import answer, app_of, dataset_of, write_run
+from support.inspected import answer, app_of, index_of, write_run
 from support.synthetic_rollouts import rollouts
 
 
-def found(dataset, **words):
-    return search(dataset, Query.of({name: str(value) for name, value in words.items()}))
+def found(index, **words):
+    return search(index, Query.of({name: str(value) for name, value in words.items()}))
 
 
 def places(result):
     return [(row["step"], row["group"], row["rollout"]) for row in result["rows"]]
 
 
-def pages(dataset, query):
+def pages(index, query):
     """Where the rollouts of all pages are, in their order."""
     seen = []
     before = ""
     while True:
-        page = search(dataset, query, before)
+        page = search(index, query, before)
         assert len(page["rows"]) <= PAGE
         seen += [(r["run"], r["step"], r["group"], r["rollout"]) for r in page["rows"]]
         before = page["before"]
@@ -44,8 +50,8 @@ def test_the_summary_of_a_step_is_what_its_rollouts_say(tmp_path):
     columns["advantage"][:6] = [0.0 if kept else None for kept in columns["kept"][:6]]
     run = write_run(tmp_path / "run", steps=())
     run.write_rollouts(4, columns)
-    with dataset_of(run.path) as dataset:
-        steps = dataset.curves(dataset.runs[0])["steps"]
+    with index_of(run.path) as index:
+        steps = curves_of(index, index.runs[0])["steps"]
 
     reward_P_N = np.array(columns["reward"]).reshape(3, 6)
     kept_P_N = np.array(columns["kept"]).reshape(3, 6)
@@ -72,46 +78,46 @@ def test_the_summary_of_a_step_is_what_its_rollouts_say(tmp_path):
 
 def test_a_prompt_has_its_rollouts_by_reward_and_where_else_it_stands(tmp_path):
     run = write_run(tmp_path / "run", steps=(1, 5), groups=2, n=4, m=2, text="said {rollout}")
-    with dataset_of(run.path) as dataset:
-        group = dataset.group(dataset.runs[0], 5, 1)
+    with index_of(run.path) as index:
+        group = group_of(index, index.runs[0], 5, 1)
         assert [r["completion"] for r in group["rollouts"]] == [f"said {i}" for i in range(4)]
         assert [r["kept"] for r in group["rollouts"]] == [True, False, False, True]
         assert group["rollouts"][0]["rewards"] == {"correctness": 1.0}
         assert (group["earlier"], group["later"]) == (1, None)
         assert [(e["step"], e["group"]) for e in group["elsewhere"]] == [(1, 1), (5, 1)]
         with pytest.raises(InvalidInputError, match="no prompt 9 in step 5"):
-            dataset.group(dataset.runs[0], 5, 9)
+            group_of(index, index.runs[0], 5, 9)
         with pytest.raises(InvalidInputError, match="no rollouts of step 2"):
-            dataset.step(dataset.runs[0], 2)
+            step_of(index, index.runs[0], 2)
 
 
 def test_parts_of_processes_are_one_step_once_all_are_there(tmp_path):
     run = write_run(tmp_path / "run", steps=())
     run.write_rollouts(1, rollouts(groups=1), Part(0, 2))
-    with dataset_of(run.path) as dataset:
-        assert dataset.state()["runs"][0]["logged_steps"] == 0
+    with index_of(run.path) as index:
+        assert state_of(index)["runs"][0]["logged_steps"] == 0
         run.write_rollouts(1, rollouts(groups=1) | {"group": [1] * 4}, Part(1, 2))
-        dataset.refresh()
-        assert dataset.step(dataset.runs[0], 1)["prompts"] == 2
+        index.refresh()
+        assert step_of(index, index.runs[0], 1)["prompts"] == 2
 
 
 def test_steps_that_come_are_seen_and_steps_that_go_are_forgotten(tmp_path):
     run = write_run(tmp_path / "run", steps=(1, 2))
-    with dataset_of(run.path) as dataset:
-        first = dataset.state()
-        dataset.refresh()
-        assert dataset.state()["version"] == first["version"]  # nothing new to see
+    with index_of(run.path) as index:
+        first = state_of(index)
+        index.refresh()
+        assert state_of(index)["version"] == first["version"]  # nothing new to see
 
         run.write_rollouts(3, rollouts())
         run.append_metrics({"step": 3, "reward": 0.25, "pods/training_seconds": 6.0})
-        dataset.refresh()
-        [now] = dataset.state()["runs"]
+        index.refresh()
+        [now] = state_of(index)["runs"]
         assert (now["last_step"], now["reward"]) == (3, 0.25)
 
         run.delete_parts(2, process=0, world=1)  # as the log does where it thins out
         run.write_rollouts(1, rollouts(groups=5))  # as a run does that was resumed
-        dataset.refresh()
-        steps = dataset.curves(dataset.runs[0])["steps"]
+        index.refresh()
+        steps = curves_of(index, index.runs[0])["steps"]
         assert (steps["step"], steps["prompts"]) == ([1, 3], [5, 2])
 
 
@@ -121,15 +127,15 @@ def test_a_damaged_file_is_named_and_left_out_until_it_is_whole(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
 
-    with dataset_of(run.path) as dataset:
-        [state] = dataset.state()["runs"]
+    with index_of(run.path) as index:
+        [state] = state_of(index)["runs"]
         assert state["logged_steps"] == 1
         assert str(path) in state["damaged"][0]
 
         path.unlink()
         run.write_rollouts(2, rollouts())
-        dataset.refresh()
-        [state] = dataset.state()["runs"]
+        index.refresh()
+        [state] = state_of(index)["runs"]
         assert (state["logged_steps"], state["damaged"]) == (2, [])
 
 
@@ -146,52 +152,92 @@ def test_a_step_whose_files_are_forgotten_after_its_numbers_were_read_is_told(
     tmp_path, monkeypatch
 ):
     run = write_run(tmp_path / "run", steps=(1, 2))
-    with dataset_of(run.path) as dataset:
+    with index_of(run.path) as index:
         # As if the thread that follows the run had seen in between that they are gone.
-        monkeypatch.setattr(type(dataset.runs[0]), "files_of", lambda run, steps: [])
+        monkeypatch.setattr(type(index.runs[0]), "files_of", lambda run, steps: [])
         with pytest.raises(InvalidInputError, match="changed while they were read"):
-            dataset.group(dataset.runs[0], 1, 0)
+            group_of(index, index.runs[0], 1, 0)
 
 
 def test_a_resumed_run_has_its_metrics_once(tmp_path):
     run = write_run(tmp_path / "run")
     for step in (1, 2, 3):
         run.append_metrics({"step": step, "entropy": float(step)})
-    with dataset_of(run.path) as dataset:
+    with index_of(run.path) as index:
         run.truncate_after(1)
         run.append_metrics({"step": 2, "entropy": 20.0})
-        dataset.refresh()
-        assert dataset.runs[0].metrics["entropy"] == [1.0, 20.0]
+        index.refresh()
+        assert index.runs[0].metrics["entropy"] == [1.0, 20.0]
 
 
 def test_a_run_that_begins_later_in_the_same_folder_is_found(tmp_path):
     write_run(tmp_path / "runs" / "a")
-    with dataset_of(tmp_path / "runs") as dataset:
+    with index_of(tmp_path / "runs") as index:
         write_run(tmp_path / "runs" / "b", steps=(1, 2))
-        dataset.refresh()
-        assert [run["name"] for run in dataset.state()["runs"]] == ["a", "b"]
-        assert dataset.run_named("b").source.path == tmp_path / "runs" / "b"
+        index.refresh()
+        assert [run["name"] for run in state_of(index)["runs"]] == ["a", "b"]
+        assert index.run_named("b").source.path == tmp_path / "runs" / "b"
 
 
 def test_progress_is_told_from_the_runs_own_files(tmp_path):
     run = write_run(tmp_path / "run", config={"max_steps": 10})
     run.append_metrics({"step": 4, "reward": 0.5, "pods/training_seconds": 8.0})
-    with dataset_of(run.path) as dataset:
-        [state] = dataset.state()["runs"]
+    with index_of(run.path) as index:
+        [state] = state_of(index)["runs"]
         assert state["state"] == "training"
         assert (state["step"], state["total_steps"]) == (4, 10)
         assert state["seconds_left"] == 12.0  # six steps of two seconds
         run.finish("pods", 0, 10, 20.0)
-        dataset.refresh()
-        assert dataset.state()["runs"][0]["state"] == "finished"
+        assert state_of(index)["runs"][0]["state"] == "finished"
+
+
+#: Locks a run's folder as a trainer does, says so, and waits to be killed.
+TRAINS = """
+import sys, time
+from podsrl.rollout_log.run_folder import RunFolder
+RunFolder(sys.argv[1]).lock()
+print("locked", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_run_that_was_killed_is_not_called_training(tmp_path):
+    run = write_run(tmp_path / "run")
+    words = [sys.executable, "-c", TRAINS, str(run.path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as trainer:
+        assert trainer.stdout.readline() == "locked\n"
+        a_minute_ago = time.time() - 60
+        for name in ("config.yaml", "rollouts"):
+            os.utime(run.path / name, (a_minute_ago, a_minute_ago))
+        with index_of(run.path) as index:
+            assert state_of(index)["runs"][0]["state"] == "training"
+            trainer.kill()
+            trainer.wait()
+            assert state_of(index)["runs"][0]["state"] == "stopped"
+    run.lock()  # and another run can begin there
+    run.unlock()
+
+
+def test_asking_whether_a_run_is_alive_does_not_keep_another_one_from_starting(tmp_path):
+    run = write_run(tmp_path / "run")
+    (run.path / ".podsrl.lock").touch()
+    asked = os.open(run.path / ".podsrl.lock", os.O_RDONLY)
+    fcntl.flock(asked, fcntl.LOCK_SH)  # as the inspector has it for some microseconds
+    letting_go = threading.Timer(0.01, os.close, [asked])
+    letting_go.start()
+    try:
+        run.lock()
+    finally:
+        letting_go.join()
+        run.unlock()
 
 
 def test_a_run_that_its_time_ends_has_no_last_step_to_tell(tmp_path):
     config = {"max_steps": 10_000_000, "max_training_seconds": 20.0}
     run = write_run(tmp_path / "run", config=config)
     run.append_metrics({"step": 4, "pods/training_seconds": 8.0})
-    with dataset_of(run.path) as dataset:
-        [state] = dataset.state()["runs"]
+    with index_of(run.path) as index:
+        [state] = state_of(index)["runs"]
         assert (state["step"], state["total_steps"]) == (4, None)
         assert state["seconds_left"] == 12.0
 
@@ -202,17 +248,17 @@ def test_the_prompt_to_begin_with_has_contrast_among_what_was_kept(tmp_path):
     columns["reward"][:4] = [0.0] * 4
     run.write_rollouts(2, columns)
     run.write_rollouts(3, columns | {"reward": [0.0] * 8})
-    with dataset_of(run.path) as dataset:
-        group = dataset.featured()
+    with index_of(run.path) as index:
+        group = featured(index)
         assert (group["step"], group["group"]) == (2, 1)
 
 
 def test_names_of_folders_that_look_like_patterns_are_just_names(tmp_path):
     run = write_run(tmp_path / "a[1] *?" / "it's", steps=(1,))
     write_run(tmp_path / "a1 xx" / "it's", steps=(1,))
-    with dataset_of(run.path) as dataset:
-        assert dataset.state()["runs"][0]["rollouts"] == 8
-        assert dataset.group(dataset.runs[0], 1, 0)["rollouts"][0]["completion"] == "0.0"
+    with index_of(run.path) as index:
+        assert state_of(index)["runs"][0]["rollouts"] == 8
+        assert group_of(index, index.runs[0], 1, 0)["rollouts"][0]["completion"] == "0.0"
 
 
 def test_runs_with_other_reward_functions_are_shown_together(tmp_path):
@@ -220,50 +266,50 @@ def test_runs_with_other_reward_functions_are_shown_together(tmp_path):
     columns = rollouts()
     columns['rewards/it\'s "odd"'] = columns.pop("rewards/correctness")
     write_run(tmp_path / "runs" / "b", steps=()).write_rollouts(1, columns)
-    with dataset_of(tmp_path / "runs") as dataset:
-        assert len(found(dataset, function="correctness", part_min=1)["rows"]) == 2
-        rows = found(dataset, function='it\'s "odd"', part_max=0)["rows"]
+    with index_of(tmp_path / "runs") as index:
+        assert len(found(index, function="correctness", part_min=1)["rows"]) == 2
+        rows = found(index, function='it\'s "odd"', part_max=0)["rows"]
         assert [row["run"] for row in rows] == ["b", "b"]
         with pytest.raises(InvalidInputError, match="no reward function 'x'"):
-            found(dataset, function="x")
+            found(index, function="x")
 
 
 def test_filters_are_of_one_mind_with_the_rollouts(tmp_path):
     run = write_run(
         tmp_path / "run", steps=(1, 2), config={"max_completion_length": 13}, groups=1, n=4, m=2
     )
-    with dataset_of(run.path) as dataset:
+    with index_of(run.path) as index:
         every = [(step, 0, rollout) for step in (2, 1) for rollout in range(4)]
-        assert places(found(dataset)) == every
-        assert places(found(dataset, kept=0)) == [p for p in every if p[2] in (1, 2)]
-        assert places(found(dataset, reward_min=0.5)) == [p for p in every if p[2] < 2]
-        assert places(found(dataset, tokens_max=10)) == [p for p in every if p[2] == 0]
-        assert places(found(dataset, cut_off=1)) == [p for p in every if p[2] == 3]
-        assert places(found(dataset, cut_off=0, last_step=1)) == every[4:7]
-        assert places(found(dataset, text="0.2", first_step=2)) == [(2, 0, 2)]
-        assert places(found(dataset, text="0.2", kept=1)) == []
-        assert places(found(dataset, text="%")) == []  # no pattern, just a character
+        assert places(found(index)) == every
+        assert places(found(index, kept=0)) == [p for p in every if p[2] in (1, 2)]
+        assert places(found(index, reward_min=0.5)) == [p for p in every if p[2] < 2]
+        assert places(found(index, tokens_max=10)) == [p for p in every if p[2] == 0]
+        assert places(found(index, cut_off=1)) == [p for p in every if p[2] == 3]
+        assert places(found(index, cut_off=0, step_max=1)) == every[4:7]
+        assert places(found(index, text="0.2", step_min=2)) == [(2, 0, 2)]
+        assert places(found(index, text="0.2", kept=1)) == []
+        assert places(found(index, text="%")) == []  # no pattern, just a character
 
 
 def test_pages_follow_each_other_without_gaps(tmp_path):
     run = write_run(tmp_path / "run", steps=range(1, 8), groups=3, n=8, m=2)
-    with dataset_of(run.path) as dataset:
-        seen = pages(dataset, Query())
+    with index_of(run.path) as index:
+        seen = pages(index, Query())
         assert len(seen) == len(set(seen)) == 7 * 3 * 8
 
         # The number of all is told with the first page alone.
-        first = search(dataset, Query())
+        first = search(index, Query())
         assert first["total"] == 7 * 3 * 8
-        assert search(dataset, Query(), first["before"])["total"] is None
+        assert search(index, Query(), first["before"])["total"] is None
 
 
 def test_a_search_of_texts_says_how_far_it_came_and_goes_on_from_there(tmp_path):
     run = write_run(tmp_path / "run", steps=range(1, 5), groups=4, n=16, m=2, text="word")
-    with dataset_of(run.path) as dataset:
-        first = search(dataset, Query(text="WORD"))
+    with index_of(run.path) as index:
+        first = search(index, Query(text="WORD"))
         assert len(first["rows"]) == PAGE
         assert first["read"] == {"from": 4, "to": 4, "left": 4}  # 14 of the 64 are still to come
-        second = search(dataset, Query(text="WORD"), first["before"])
+        second = search(index, Query(text="WORD"), first["before"])
         assert len(second["rows"]) == PAGE
         assert second["read"] == {"from": 3, "to": 4, "left": 3}
 
@@ -272,9 +318,9 @@ def test_a_search_of_texts_reaches_every_rollout_of_a_step_with_many(tmp_path):
     """Two runs, of which one has more rollouts in a step than the other in all of its steps."""
     write_run(tmp_path / "all" / "few", steps=(1, 2, 3), groups=1, text="word", n=PAGE)
     write_run(tmp_path / "all" / "many", steps=(2,), groups=10, n=60, text="word {rollout}")
-    with dataset_of(tmp_path / "all") as dataset:
-        all_rows = pages(dataset, Query(text="word"))
-        rows_of_one = pages(dataset, Query(text="WORD 59", run="many"))
+    with index_of(tmp_path / "all") as index:
+        all_rows = pages(index, Query(text="word"))
+        rows_of_one = pages(index, Query(text="WORD 59", run="many"))
 
     of_few = [[("few", step, 0, rollout) for rollout in range(PAGE)] for step in (3, 2, 1)]
     of_many = [("many", 2, group, rollout) for group in range(10) for rollout in range(60)]
@@ -286,21 +332,21 @@ def test_a_search_of_texts_that_time_ended_goes_on_with_the_next_step(tmp_path, 
     monkeypatch.setattr("podsrl.inspector.search._SECONDS", 0.0)
     run = write_run(tmp_path / "run", steps=(1, 2), groups=1, n=4)
     run.write_rollouts(3, rollouts(groups=1, n=4, text="nothing"))
-    with dataset_of(run.path) as dataset:
-        first = search(dataset, Query(text="0.1"))
+    with index_of(run.path) as index:
+        first = search(index, Query(text="0.1"))
         assert (first["rows"], first["read"]) == ([], {"from": 3, "to": 3, "left": 2})
-        second = search(dataset, Query(text="0.1"), first["before"])
+        second = search(index, Query(text="0.1"), first["before"])
         assert (places(second), second["read"]["left"]) == ([(2, 0, 1)], 1)
-        last = search(dataset, Query(text="0.1"), second["before"])
+        last = search(index, Query(text="0.1"), second["before"])
         assert (places(last), last["before"]) == ([(1, 0, 1)], "")
 
 
 @pytest.mark.parametrize("before", ["1", "1,2,3", "1,2,3,4,5", "a,b"])
 def test_a_place_that_is_none_is_refused(tmp_path, before):
-    with dataset_of(write_run(tmp_path / "run").path) as dataset:
+    with index_of(write_run(tmp_path / "run").path) as index:
         for query in (Query(), Query(text="word")):
             with pytest.raises(InvalidInputError, match="is no place in these results"):
-                search(dataset, query, before)
+                search(index, query, before)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -309,9 +355,9 @@ def test_what_was_found_can_be_had_as_a_file(tmp_path, kind):
 
     run = write_run(tmp_path / "run", steps=(1, 2), text='=HYPERLINK("x") {rollout}')
     (tmp_path / "files").mkdir()
-    with dataset_of(run.path) as dataset:
+    with index_of(run.path) as index:
         query = Query(text="hyperlink", kept=False)
-        path = write_results(dataset, query, kind, tmp_path / "files")
+        path = write_results(index, query, kind, tmp_path / "files")
         table = (pd.read_csv if kind == "csv" else pd.read_parquet)(path)
     assert table["step"].tolist() == [2] * 4 + [1] * 4
     assert not table["kept"].any()
@@ -326,8 +372,8 @@ def test_the_bound_of_a_file_counts_what_was_found(tmp_path, monkeypatch, words)
     monkeypatch.setattr("podsrl.inspector.search.DOWNLOAD", 6)
     run = write_run(tmp_path / "run", steps=(1, 2), groups=4, n=4, text="no {rollout}")
     run.write_rollouts(3, rollouts(groups=4, n=3, text="no {rollout}"))
-    with dataset_of(run.path) as dataset:
-        table = pq.read_table(write_results(dataset, Query(**words), "parquet", tmp_path))
+    with index_of(run.path) as index:
+        table = pq.read_table(write_results(index, Query(**words), "parquet", tmp_path))
 
     assert table.column_names[0] == "run"
     assert table["step"].to_pylist() == [2] * 4 + [1] * 2
@@ -338,8 +384,8 @@ def test_the_bound_of_a_file_counts_what_was_found(tmp_path, monkeypatch, words)
 def test_a_file_may_have_more_texts_of_a_step_than_the_index_has_memory(tmp_path):
     """8,000 texts of 15,000 characters are 120 MB, and the index has 100 MB."""
     run = write_run(tmp_path / "run", groups=80, n=100, text="word " * 3_000)
-    with dataset_of(run.path) as dataset:
-        path = write_results(dataset, Query(text="word"), "parquet", tmp_path)
+    with index_of(run.path) as index:
+        path = write_results(index, Query(text="word"), "parquet", tmp_path)
 
     table = pq.read_table(path, columns=["group", "rollout"]).to_pydict()
     found = list(zip(table["group"], table["rollout"], strict=True))
@@ -347,20 +393,20 @@ def test_a_file_may_have_more_texts_of_a_step_than_the_index_has_memory(tmp_path
 
 
 def test_a_search_that_finds_nothing_makes_no_file(tmp_path):
-    with dataset_of(write_run(tmp_path / "run").path) as dataset:
+    with index_of(write_run(tmp_path / "run").path) as index:
         for query in (Query(text="nothing like it"), Query(tokens_min=1_000)):
             with pytest.raises(InvalidInputError, match="nothing was found"):
-                write_results(dataset, query, "parquet", tmp_path)
+                write_results(index, query, "parquet", tmp_path)
 
 
 def test_nothing_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     run = write_run(tmp_path / "run")
-    with dataset_of(run.path):
+    with index_of(run.path):
         assert list((tmp_path / "temporary").iterdir())
     assert not list((tmp_path / "temporary").iterdir())
     shutil.rmtree(run.path)
-    with pytest.raises(InvalidInputError, match="no run in"):
-        Dataset(lambda: find_sources([run.path], Keep()))
+    with pytest.raises(InvalidInputError, match="there is no"):
+        Index(lambda: find_sources([run.path], Options()))
     assert not list((tmp_path / "temporary").iterdir())

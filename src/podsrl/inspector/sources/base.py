@@ -1,0 +1,215 @@
+"""What a source is: one run, or what another program wrote of one."""
+
+import os
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from podsrl.errors import InvalidInputError
+from podsrl.inspector.fields import Fields, Reading, has_field
+from podsrl.inspector.keeping import Keep
+
+#: A file that was changed so recently may still be being written.
+_SETTLED_SECONDS = 0.5
+#: A source that wrote nothing for so many seconds is called stopped.
+QUIET_SECONDS = 900
+
+
+class RolloutFile(NamedTuple):
+    """A file with rollouts, as it was when it was listed."""
+
+    path: Path
+    modified: int  # nanoseconds
+    size: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, as its own files say; None where they don't say."""
+
+    state: str  # "waiting", "training", "finished", "stopped" or "files"
+    step: int | None = None
+    total_steps: int | None = None
+    seconds_left: float | None = None
+    reward: float | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read what does not say it itself: which fields mean what, and what would be kept."""
+
+    fields: Fields = field(default_factory=Fields)
+    keep: Keep = field(default_factory=Keep)
+
+
+class Source(ABC):
+    """One run, or what another program wrote of one."""
+
+    #: The program that wrote it, for people.
+    format = "podsrl"
+    #: What a reader should know of every file of this format.
+    note = ""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from all other sources."""
+        return (str(self.path),)
+
+    @abstractmethod
+    def files(self) -> list[RolloutFile]:
+        """The files with rollouts that are there now and whole, by step."""
+
+    def step_of(self, file: RolloutFile) -> int | None:
+        """The only step that a file has rollouts of, if its name says it."""
+        return None
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The logged steps since this was last asked."""
+        return []
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress("files")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings of the run, as far as they are known."""
+        return {}
+
+    @property
+    def longest(self) -> int | None:
+        """The tokens of a completion that was cut off, if that is known."""
+        return None
+
+    @property
+    def notes_file(self) -> Path:
+        """Where labels and notes of its rollouts are kept: beside it, or in its folder."""
+        if self.path.is_dir():
+            return self.path / "podsrl-notes.jsonl"
+        return self.path.with_name(f"{self.path.name}.podsrl-notes.jsonl")
+
+
+class ForeignSource(Source):
+    """What another program wrote, whose rollouts become those of `podsrl.rollout_log`.
+
+    Args:
+        path: Where it lies.
+        options: How to read what it does not say.
+    """
+
+    def __init__(self, path: Path, options: Options) -> None:
+        super().__init__(path)
+        self.options = options
+
+    @abstractmethod
+    def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        """The rollouts of a file, as `conversion.as_rollouts` takes them."""
+
+    def reading(self) -> dict[str, str]:
+        """Where prompt, completion, reward, group and step come from, as far as that is known."""
+        return {}
+
+    def check(self) -> None:
+        """Read the beginning of the first file.
+
+        Raises:
+            InvalidInputError: It can't be read; the message says what to do.
+        """
+        for file in self.files()[:1]:
+            next(iter(self.rollouts(file.path)), None)
+
+    def progress(self) -> Progress:
+        """Whether one of its files was written to just now."""
+        newest = max((file.modified for file in self.files()), default=None)
+        if newest is not None and time.time() - newest / 1e9 < 60:
+            return Progress("training")
+        return Progress("files")
+
+
+class KnownFormat(ForeignSource):
+    """A format whose fields have fixed meanings; the user may name others.
+
+    `words` says where each meaning comes from, for people.
+    """
+
+    words: ClassVar[Mapping[str, str]] = {}
+
+    def reading(self) -> dict[str, str]:
+        """What is fixed, and what the user named."""
+        said = self.options.fields
+        words = dict(self.words)
+        for name in ("prompt", "completion", "reward", "group", "step"):
+            if (given := getattr(said, name)) is not None:
+                words[name] = f"`{given}` (as you said)"
+        return words
+
+    def as_said(self, row: Mapping[str, Any], rollout: dict[str, Any]) -> dict[str, Any]:
+        """The rollout of a row, with the fields that the user named in place of the usual ones."""
+        said = self.options.fields
+        own = Reading(
+            names={
+                name: given
+                for name in ("prompt", "completion", "group", "step")
+                if (given := getattr(said, name)) is not None
+            },
+            rewards=said.rewards,
+        )
+        for name in (*own.names.values(), *own.rewards):
+            if not has_field(row, name):
+                raise InvalidInputError(
+                    f"no field {name!r} in {self.path}; there are {', '.join(map(repr, row))}"
+                )
+        if said.reward is not None:
+            rollout["reward"] = own.reward(row)
+        for name in own.names:
+            rollout[name] = own.rollout(row)[name]
+        return rollout
+
+
+def entries(folder: Path) -> list["os.DirEntry[str]"]:
+    """What is in a folder by name, without hidden files; nothing if there is no such folder."""
+    try:
+        with os.scandir(folder) as found:
+            visible = [entry for entry in found if not entry.name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    return sorted(visible, key=lambda entry: entry.name)
+
+
+def number_at_end(name: str) -> int | None:
+    """The number with which the name of a file or folder ends, without its suffix.
+
+    >>> [number_at_end(name) for name in ("completions_00010.parquet", "step_3", "a.jsonl")]
+    [10, 3, None]
+    """
+    found = re.search(r"(\d+)$", name.partition(".")[0])
+    return int(found[1]) if found else None
+
+
+def listed(files: Sequence[Any], settled: bool = False) -> list[RolloutFile]:
+    """Directory entries or paths as files of rollouts, without those that were deleted.
+
+    Args:
+        files: The entries.
+        settled: Whether to leave out those that are being written to, because a part of such a
+            file can't be read.
+    """
+    now = time.time()
+    found = []
+    for file in files:
+        try:
+            status = file.stat()
+        except FileNotFoundError:  # deleted meanwhile
+            continue
+        path = Path(file.path) if isinstance(file, os.DirEntry) else Path(file)
+        if not settled or now - status.st_mtime >= _SETTLED_SECONDS:
+            found.append(RolloutFile(path, status.st_mtime_ns, status.st_size))
+    return found

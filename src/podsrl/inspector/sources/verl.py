@@ -1,0 +1,79 @@
+"""verl's `trainer.rollout_data_dir`: one file `<step>.jsonl` for each step.
+
+A line has `input`, `output`, `gts`, `score`, `step` and what the reward function returned beside
+its score (verl 0.4 to 0.9). podsrl adds verl's key of a row as `uid`, and `kept`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from podsrl.errors import InvalidInputError
+from podsrl.inspector.reading import first_rows, rows_of_file
+from podsrl.inspector.sources.base import KnownFormat, RolloutFile, entries, listed, number_at_end
+from podsrl.rewards import is_number
+from podsrl.rollout_log.columns import REWARD_PREFIX
+
+_KNOWN = {"input", "output", "gts", "score", "step", "kept", "uid", "request_id"}
+
+
+class VerlDump(KnownFormat):
+    """A folder of verl's dumps."""
+
+    format = "verl's rollout_data_dir"
+    words: ClassVar[Mapping[str, str]] = {
+        "prompt": "`input`",
+        "completion": "`output`",
+        "reward": "`score`",
+        "group": "`uid` where podsrl wrote it, else rollouts of one `input`, `gts` and step",
+        "step": "`step`",
+    }
+
+    def files(self) -> list[RolloutFile]:
+        """Those that were not written to just now: verl writes them in place."""
+        return listed(numbered_files(self.path), settled=True)
+
+    def step_of(self, file: RolloutFile) -> int | None:
+        """The number in its name, unless the user named a field."""
+        return None if self.options.fields.step else number_at_end(file.path.name)
+
+    def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        """The rows of a step; other numbers of the reward function are parts of the reward."""
+        for row in rows_of_file(path):
+            parts = {
+                REWARD_PREFIX + name: value
+                for name, value in row.items()
+                if name not in _KNOWN and is_number(value)
+            }
+            yield self.as_said(
+                row,
+                {
+                    "step": row.get("step", int(path.stem)),
+                    # "{uid of the prompt}_{session}_{index}"
+                    "group": str(row["uid"]).rsplit("_", 2)[0] if "uid" in row else None,
+                    "prompt": row.get("input"),
+                    "completion": row.get("output"),
+                    "reward": row.get("score"),
+                    "answer": row.get("gts"),
+                    "kept": row.get("kept"),
+                    **parts,
+                },
+            )
+
+
+def numbered_files(folder: Path) -> list[Any]:
+    """The files whose names are numbers, by number."""
+    found = [entry for entry in entries(folder) if re.fullmatch(r"\d+\.jsonl", entry.name)]
+    return sorted(found, key=lambda entry: int(entry.name.partition(".")[0]))
+
+
+def is_verl(folder: Path) -> bool:
+    """Whether a folder has numbered files with verl's fields."""
+    for entry in numbered_files(folder)[:1]:
+        try:
+            rows = first_rows(Path(entry.path), 1)
+        except InvalidInputError:
+            return False
+        return not rows or {"input", "output", "score"} <= set(rows[0])
+    return False

@@ -5,6 +5,7 @@ with n = 4 m, where it equals what does the same without overriding anything; wi
 not. tests/distributed has the kinds on two processes.
 """
 
+import copy
 import logging
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,8 @@ import torch
 from peft import LoraConfig
 from trl import GRPOTrainer
 
-from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
+from podsrl.trl import PODSConfig, PODSTrainer
 from support.overrides import (
     MIXINS,
     AdvantagesByLength,
@@ -31,6 +33,7 @@ from support.trl_runs import count_passed_rows, digits, equal, logged, table_of,
 
 M = 4
 N = 4 * M
+CPU: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
 SGD: dict[str, Any] = {"optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0.0}
 
 
@@ -182,15 +185,192 @@ def test_advantages_of_another_number_are_refused_by_name(make_trainer, change, 
 
 
 def test_advantages_for_each_token_are_trained_with(make_trainer):
+    """TRL's loss takes them from a subclass: one for each token of a row."""
+
     class EachToken:
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
             output = super()._generate_and_score_completions(inputs)
-            output["completion_weights"] = output["completion_mask"].float()
+            mask = output["completion_mask"].float()
+            output["advantages"] = 2 * output["advantages"].unsqueeze(1) * mask
             return output
 
-    trainer = make_trainer(N, mixin=EachToken)  # a tensor of one's own goes along with its rows
+    fields = {"reward_funcs": zero, **SGD}
+    by_token = trained(make_trainer, N, "by token", mixin=EachToken, **fields)
+    fields["learning_rate"] *= 2
+    plain = trained(make_trainer, N, "plain", **fields)
+    assert_close(weights(by_token), weights(plain))
+    left, right = table_of(by_token), table_of(plain)
+    np.testing.assert_allclose(left["advantage"], 2 * right["advantage"], rtol=1e-5, atol=1e-6)
+    assert logged(by_token)[1]["pods/rows_passed"] == logged(plain)[1]["pods/rows_passed"]
+
+
+def test_what_a_subclass_adds_for_each_row_stays_with_its_row(make_trainer):
+    class Adds:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            output = super()._generate_and_score_completions(inputs)
+            lengths = output["completion_mask"].sum(dim=1)
+            return {
+                **output,
+                "lengths": lengths,
+                "listed": lengths.tolist(),
+                "note": "of the batch",
+            }
+
+        def _compute_loss(self, model: Any, inputs: Any) -> Any:
+            seen.append(inputs["completion_mask"].sum(dim=1).tolist())
+            assert inputs["lengths"].tolist() == list(inputs["listed"]) == seen[-1]
+            return super()._compute_loss(model, inputs)
+
+    seen: list[list[int]] = []
+    make_trainer(2 * M, mixin=Adds, reward_funcs=zero, skip_zero_advantage=True).train()
+    assert {len(lengths) for lengths in seen} == {M}  # half of the rows have no gradient
+
+
+@pytest.mark.parametrize("n", [M, N])
+def test_a_batch_that_is_sampled_again_is_the_one_that_is_trained_on(make_trainer, n):
+    """DAPO's way: a batch that teaches nothing is made anew."""
+
+    class Again:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            super()._generate_and_score_completions(list(inputs))
+            output = super()._generate_and_score_completions(inputs)
+            made.append((output["completion_ids"].tolist(), output["advantages"].tolist()))
+            return output
+
+    made: list[Any] = []
+    trainer = make_trainer(n, mixin=Again, max_steps=1)
     trainer.train()
-    assert logged(trainer)[0]["grad_norm"] > 0
+    table = table_of(trainer)
+    (_, advantages), kept = made[0], table[table["kept"]]
+    np.testing.assert_allclose(kept["advantage"], advantages, atol=1e-5)
+    rewards_P_M = kept["reward"].to_numpy().reshape(2, M)
+    expected = (rewards_P_M - rewards_P_M.mean(axis=1, keepdims=True)) / (
+        rewards_P_M.std(axis=1, ddof=1, keepdims=True) + 1e-4
+    )
+    np.testing.assert_allclose(advantages, expected.ravel(), atol=1e-4)
+    assert len(table) == 2 * n
+    assert logged(trainer)[0]["pods/rollouts_generated"] == 4 * n
+
+
+def test_a_batch_that_is_made_in_pieces_is_trained_on_whole(make_trainer):
+    class InPieces:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            make = super()._generate_and_score_completions
+            pieces = [make(inputs[:M]), make(inputs[M:])]
+            joined = {}
+            for name, value in pieces[0].items():
+                values = [piece[name] for piece in pieces]
+                if value.ndim == 0:
+                    joined[name] = sum(values)
+                elif name.startswith("completion"):  # padded on the right
+                    rows = [row for of_piece in values for row in of_piece]
+                    joined[name] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+                else:
+                    joined[name] = torch.cat(values)
+            return joined
+
+    trainer = make_trainer(N, mixin=InPieces, max_steps=1)
+    trainer.train()
+    table = table_of(trainer)
+    assert len(table) == 2 * N
+    assert table["kept"].sum() == 2 * M
+    assert sorted(set(table["group"])) == [0, 1]
+
+
+@pytest.mark.parametrize("n", [M, N])
+def test_rows_that_a_subclass_hands_on_are_those_that_are_generated_for(make_trainer, dataset, n):
+    """A curriculum, hints, relabelled answers: `super()` gets other rows than TRL gave."""
+
+    class Reversed:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            rows = [{**row, "tag": "new"} for row in reversed(inputs)]
+            output = super()._generate_and_score_completions(rows)
+            assert len(rows) == len(output["advantages"])
+            return output
+
+    def graded(prompts: Any, answer: Any, tag: Any, **columns: Any) -> list[float]:
+        assert set(tag) == {"new"}
+        for prompt, of_prompt in zip(prompts, answer, strict=True):
+            assert right[str(prompt)] == of_prompt
+        return digits(columns["completions"])
+
+    right = {str(row["prompt"]): row["answer"] for row in dataset}
+    trainer = make_trainer(
+        n,
+        mixin=Reversed,
+        reward_funcs=graded,
+        data=dataset.add_column("tag", ["old"] * len(dataset)),
+    )
+    trainer.train()
+    assert logged(trainer)[0]["reward"] > 0
+
+
+def test_rewards_that_are_cut_by_the_trainers_num_generations_are_cut_by_groups(make_trainer):
+    class Relative:
+        def _calculate_rewards(self, *args: Any) -> Any:
+            rewards = super()._calculate_rewards(*args)
+            grouped = rewards.view(-1, self.num_generations, rewards.shape[1])
+            shapes.append(tuple(grouped.shape))
+            return (grouped - grouped.mean(dim=1, keepdim=True)).view_as(rewards)
+
+    shapes: list[tuple[int, ...]] = []
+    trainer = make_trainer(N, mixin=Relative, max_steps=1)
+    trainer.train()
+    assert shapes == [(2, N, 1)]
+    assert trainer.num_generations == M
+    rewards_P_N = table_of(trainer)["reward"].to_numpy().reshape(2, N)
+    np.testing.assert_allclose(rewards_P_N.mean(axis=1), 0, atol=1e-6)
+
+
+def test_a_class_that_stands_behind_is_refused_with_the_order_that_works(make_trainer):
+    class Theirs(GRPOTrainer):
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            return super()._generate_and_score_completions(inputs)
+
+    class Mine(PODSTrainer, Theirs):
+        pass
+
+    plain = make_trainer(None, "plain")
+    arguments = (plain.model, digits, PODSConfig("unused", num_rollouts=8, **CPU))
+    with pytest.raises(UnsupportedError, match=r"Theirs\._generate.* class Mine\(Theirs, PODSTr"):
+        Mine(*arguments, plain.train_dataset, processing_class=plain.processing_class)
+
+    class InFront(Theirs, PODSTrainer):
+        pass
+
+    InFront(*arguments, plain.train_dataset, None, plain.processing_class)  # also by position
+
+
+@pytest.mark.parametrize("name", ["_compute_loss", "compute_loss", "training_step"])
+def test_a_loss_that_is_wrapped_on_the_trainer_is_given_every_row(make_trainer, name):
+    trainer = make_trainer(2 * M, reward_funcs=zero, max_steps=1)
+    wrapped = getattr(trainer, name)
+    setattr(trainer, name, lambda *args, **kwargs: wrapped(*args, **kwargs))
+    trainer.train()
+    assert logged(trainer)[0]["pods/rows_passed"] == 2 * M
+
+    plain = make_trainer(2 * M, "plain", reward_funcs=zero, max_steps=1)
+    plain.train()
+    assert logged(plain)[0]["pods/rows_passed"] == M
+
+
+def test_log_probs_may_be_asked_for_by_name(make_trainer):
+    class ByName:
+        def _get_per_token_logps_and_entropies(
+            self, model: Any, input_ids: Any, attention_mask: Any, keep: Any, **kwargs: Any
+        ) -> Any:
+            return super()._get_per_token_logps_and_entropies(
+                model,
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                logits_to_keep=keep,
+                **kwargs,
+            )
+
+    fields = {"reward_funcs": zero, "num_iterations": 2, "max_steps": 2, **SGD}
+    by_name = trained(make_trainer, 2 * M, "by name", mixin=ByName, **fields)
+    plain = trained(make_trainer, 2 * M, "plain", **fields)
+    assert equal(weights(by_name), weights(plain))
 
 
 def test_a_wrapper_on_the_trainer_itself_counts_as_a_method_does(make_trainer):
@@ -204,8 +384,8 @@ def test_a_wrapper_on_the_trainer_itself_counts_as_a_method_does(make_trainer):
     assert "_generate" not in vars(wrapped)
 
 
-def test_one_that_changes_advantages_after_their_passes_were_spared_is_told(make_trainer):
-    trainer = make_trainer(2 * M, reward_funcs=zero, num_iterations=2, skip_zero_advantage=True)
+def test_a_wrapper_that_changes_advantages_gets_log_probs_of_every_row(make_trainer, monkeypatch):
+    trainer = make_trainer(2 * M, reward_funcs=zero, num_iterations=2, max_steps=2)
     generate = trainer._generate_and_score_completions
 
     def changed(inputs: Any) -> dict[str, Any]:
@@ -213,15 +393,17 @@ def test_one_that_changes_advantages_after_their_passes_were_spared_is_told(make
         return {**output, "advantages": torch.ones_like(output["advantages"])}
 
     trainer._generate_and_score_completions = changed
-    trainer.args.gradient_accumulation_steps = 1
-    with pytest.raises(UnsupportedError, match="set skip_zero_advantage=False"):
-        trainer.train()
+    passed = count_passed_rows(monkeypatch)
+    trainer.train()
+    assert passed == [2 * M, 2 * M, 2 * M]  # log-probs, and two updates
+    table = table_of(trainer)
+    assert table[table["kept"]]["advantage"].eq(1.0).all()
 
 
 def test_a_loss_of_ones_own_is_given_every_row_unless_sparing_is_asked_for(make_trainer, caplog):
     caplog.set_level(logging.INFO, "podsrl")
     make_trainer(2 * M, mixin=DoubledLoss, reward_funcs=zero, max_steps=1).train()
-    why = "every row has a pass (DoubledLoss._compute_loss may give every row a gradient"
+    why = "every row has a pass (DoubledLoss._compute_loss may count on every row"
     assert any(why in record.message for record in caplog.records)
 
     trainer = make_trainer(2 * M, mixin=DoubledLoss, reward_funcs=zero, skip_zero_advantage=True)
@@ -243,7 +425,7 @@ def test_a_subclass_that_makes_its_own_batch_is_refused_by_name(make_trainer):
         def _generate_and_score_completions(self, inputs: Any) -> Any:
             return GRPOTrainer._generate_and_score_completions(self, inputs)
 
-    says = r"Makes\._generate_and_score_completions does not call TRL's own"
+    says = r"Makes\._generate_and_score_completions made a batch without PODSTrainer's own"
     with pytest.raises(UnsupportedError, match=says):
         make_trainer(N, mixin=Makes).train()
 
@@ -297,7 +479,8 @@ def outcome(completions: list[Any], **kwargs: Any) -> list[float]:
 
 
 def form(completions: list[Any], **kwargs: Any) -> list[float]:
-    return [float(3 * i % 7) for i in range(len(completions))]
+    """Highest and lowest where `outcome` is 0, so that whoever selects by one leaves the other."""
+    return [[0.5, 3.0, -3.0, 2.5, -2.5][i % 5] for i in range(len(completions))]
 
 
 def trained_with(make_trainer: Any, n: int | None, name: str, values: Any, **fields: Any) -> Any:
@@ -346,10 +529,13 @@ def test_with_n_above_m_the_next_generation_follows_it(make_trainer, caplog, val
     table = table_of(trainer, 2)
     of_score = np.array(score([None] * 2 * N)).reshape(2, N)
     kept_P_N = table["kept"].to_numpy().reshape(2, N)
-    for rewards_N, kept_N in zip(of_score, kept_P_N, strict=True):
+    for place, (rewards_N, kept_N) in enumerate(zip(of_score, kept_P_N, strict=True)):
         # the m/2 highest and the m/2 lowest, or as good as they
         assert sorted(rewards_N[kept_N])[-1] == max(rewards_N)
         assert sorted(rewards_N[kept_N])[0] == min(rewards_N)
+        if score is form:
+            rollouts = place * N + np.flatnonzero(kept_N)
+            assert set(rollouts % 5) == {1, 2}  # none that `outcome` is 1 of
     if "reward_funcs" not in values:
         told = [record.message for record in caplog.records if "from here on" in record.message]
         assert len(told) == 1
@@ -371,6 +557,60 @@ def test_another_rule_or_baseline_may_be_set_in_a_run(make_trainer):
     kept_P_N = table["kept"].to_numpy().reshape(2, N)
     for rewards_N, kept_N in zip(rewards_P_N, kept_P_N, strict=True):
         assert sorted(rewards_N[kept_N]) == sorted(rewards_N)[-M:]
+    # relative to all of the group the best ones are all above the mean
+    assert (table[table["kept"]]["advantage"] >= 0).all()
+    assert table[table["kept"]]["advantage"].sum() > 0
+
+
+def test_a_run_that_comes_to_keep_all_has_no_table_of_before(make_trainer):
+    trainer = trained_with(
+        make_trainer,
+        N,
+        "run",
+        {"args.num_rollouts": M},
+        log_completions=True,
+        num_completions_to_print=0,
+    )
+    folder = Path(trainer.args.output_dir) / "completions"
+    first, second = (pd.read_parquet(folder / f"completions_{s:05d}.parquet") for s in (1, 2))
+    assert (len(first), len(second)) == (2 * N, 2 * M)
+    assert "kept" not in second
+
+
+def test_another_kind_of_loss_while_rows_are_left_is_a_named_error(make_trainer):
+    callback = SetInTheRun(1, {"loss_type": "dapo"})
+    trainer = make_trainer(2 * M, reward_funcs=zero, callbacks=[callback], num_iterations=2)
+    callback.trainer = trainer
+    with pytest.raises(InvalidInputError, match="changed from 'grpo' to 'dapo' while rows"):
+        trainer.train()
+
+
+def test_a_reward_function_that_is_set_in_a_run_is_as_good_as_one_from_the_start(make_trainer):
+    seen = []
+
+    def wide(completions: list[Any], num_rollouts: int, **kwargs: Any) -> list[float]:
+        seen.append(num_rollouts)
+        return digits(completions)
+
+    def broken(completions: list[Any], **kwargs: Any) -> list[float]:
+        return [1.0]
+
+    trainer = trained_with(make_trainer, N, "run", {"reward_funcs": [wide, form]})
+    assert seen == [N]
+    assert trainer.reward_funcs[0] is wide  # and what the user put there is there
+    with pytest.raises(RewardError, match="returned 1 rewards for 32 completions at step 2"):
+        trained_with(make_trainer, N, "other", {"reward_funcs": [broken, form]})
+
+
+def test_a_reward_function_can_be_called_and_copied_as_it_is(make_trainer):
+    class Reads:
+        def _calculate_rewards(self, *args: Any) -> Any:
+            (function,) = self.reward_funcs
+            assert function([[{"content": "13"}]]) == digits([[{"content": "13"}]])
+            assert copy.copy(function)(completions=[[{"content": "1"}]]) == [0.5]
+            return super()._calculate_rewards(*args)
+
+    make_trainer(N, mixin=Reads, max_steps=1).train()
 
 
 def test_a_kl_term_that_is_switched_on_in_a_run_gives_every_row_a_pass(make_trainer, monkeypatch):
@@ -396,6 +636,17 @@ def test_a_kl_term_that_is_switched_on_in_a_run_gives_every_row_a_pass(make_trai
         ({"reward_weights": [1.0, 1.0]}, r"reward_weights are \[1.0, 1.0\], and TRL multiplies"),
         ({"reward_weights": torch.ones(3)}, "reward_weights has 3 numbers for 2 reward functions"),
         ({"args.selection_weights": [1.0]}, "selection_weights has 1 numbers for 2 reward"),
+        (
+            {
+                "multi_objective_aggregation": "normalize_then_sum",
+                "args.downsampling_rule": "max_contrast",
+            },
+            "downsampling_rule='max_contrast' needs multi_objective_aggregation=",
+        ),
+        (
+            {"scale_rewards": "batch", "args.advantage_baseline": "group"},
+            "advantage_baseline='group' needs scale_rewards",
+        ),
     ],
 )
 def test_what_can_not_count_in_a_run_is_a_named_error(make_trainer, values, says):

@@ -388,7 +388,7 @@ def checked(
     async def call(*, completions: Sequence[Any], **columns: Any) -> list[float]:
         return await checked_function.call_async(completions=completions, **columns)
 
-    call.__dict__ = vars(function)  # a subclass finds the function's own attributes
+    call.__dict__ = vars(function)  # a subclass finds its own attributes, not those of its class
     return call
 
 
@@ -415,12 +415,18 @@ class _CheckedFunction:
         )
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(vars(self)["_function"], name)
+        if "_function" not in vars(self):  # a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._function, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._function, name, value)
 
-    def __call__(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
+    def __call__(self, *args: Any, **columns: Any) -> Any:
+        if args or "completions" not in columns:  # a subclass calls it as the function that it is
+            return self._function(*args, **columns)
+
+        completions = columns.pop("completions")
         given = list(completions)  # a function may empty its list
         with _Named(self._who, self._next_step(), given):
             values = self._function(completions=completions, **self._with_group_size(columns))

@@ -115,7 +115,9 @@ class PODSConfig(GRPOConfig):
         self._check_as_grpo()
         self._check_fields_of_ours()
         self._check_skip_zero_advantage()
-        self._check_advantages(selection)
+        check_advantages(
+            selection, self.multi_objective_aggregation, str(self.scale_rewards), self.method
+        )
 
     @property
     def place_model_on_device(self) -> bool | None:
@@ -241,22 +243,30 @@ class PODSConfig(GRPOConfig):
                 f" option, no loss_type='bnpo'; got {why_all_pass}"
             )
 
-    def _check_advantages(self, selection: Selection) -> None:
-        """Refuse what has no meaning for rows across prompts, or for a baseline over the group."""
-        aggregation = self.multi_objective_aggregation
-        by_group = not selection.advantages_sum_to_zero
-        if (selection.across_prompts or by_group) and aggregation != "sum_then_normalize":
-            name = "advantage_baseline" if by_group else "downsampling_rule"
-            raise InvalidInputError(
-                f"{name}={getattr(self, name)!r} needs multi_objective_aggregation="
-                f"'sum_then_normalize', got {aggregation!r}"
-            )
-        if by_group and self.scale_rewards == "batch":
-            by_method = f"method={self.method!r}, which has " if self.method else ""
-            raise InvalidInputError(
-                f"{by_method}advantage_baseline={self.advantage_baseline!r} needs scale_rewards"
-                " 'group' or 'none', got 'batch'"
-            )
+
+def check_advantages(
+    selection: Selection, aggregation: str, scale_rewards: str, method: str | None = None
+) -> None:
+    """Refuse what has no meaning for rows across prompts, or for a baseline over the group.
+
+    Args:
+        selection: How rollouts are selected.
+        aggregation, scale_rewards: TRL's multi_objective_aggregation and scale_rewards.
+        method: The method that the user named, for the message.
+    """
+    by_group = not selection.advantages_sum_to_zero
+    named = f"method={method!r}, which has " if method else ""
+    if by_group:
+        named += f"advantage_baseline={selection.baseline!r}"
+    else:
+        named += f"downsampling_rule={selection.rule!r}"
+
+    if (selection.across_prompts or by_group) and aggregation != "sum_then_normalize":
+        raise InvalidInputError(
+            f"{named} needs multi_objective_aggregation='sum_then_normalize', got {aggregation!r}"
+        )
+    if by_group and scale_rewards == "batch":
+        raise InvalidInputError(f"{named} needs scale_rewards 'group' or 'none', got 'batch'")
 
 
 _init_by_fields = PODSConfig.__init__

@@ -6,6 +6,7 @@ It makes a batch for the update:
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from podsrl.hosts import first_line
 from podsrl.rewards import Rewards
 from podsrl.selection import select
 from podsrl.trl.checkpoint import Checkpoints
-from podsrl.trl.checks import check_rewards
+from podsrl.trl.checks import check_rewards, checked
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.cost import STEPS_OF_COST, CostOfSteps
@@ -35,6 +36,7 @@ from podsrl.trl.reporting import (
     trl_metrics,
     with_dropped,
 )
+from podsrl.trl.reward_models import in_batches
 from podsrl.trl.rows import (
     Columns,
     columns_of,
@@ -47,14 +49,14 @@ from podsrl.trl.rows import (
     take_extra_logs,
 )
 from podsrl.trl.run_state import RunState
-from podsrl.trl.seam import MAKES_BATCH, SCORES, Host, Seam, overriding_class, swapped
+from podsrl.trl.seam import Changes, Host, Seam, swapped
 from podsrl.trl.settings import Settings, SettingsOfTrainer
 from podsrl.trl.spare_passes import PassSparing
 from podsrl.trl.steady import checkpointing_paused
 from podsrl.trl.step_guard import StepGuard
 
-#: What TRL's method is given and what scores: the methods as the class or its user have them.
-Method = Callable[..., Any]
+#: A method of TRL's, as a class or its user has it.
+HostMethod = Callable[..., Any]
 
 
 class DownSampling:
@@ -73,15 +75,17 @@ class DownSampling:
         passes: Which rows have a pass.
         step_guard: What keeps a step from resting on nothing.
         checkpoints: What a resumed run goes on from.
-        generation: How far the generation for the update is; None while there is none.
+        changes: What a subclass or a user has put before TRL's methods.
+        generation: The generation that TRL's method is making; None while it makes none.
         completions: The last generation for the update, kept and dropped, for TRL's table.
     """
 
     def __init__(self, trainer: Seam, args: PODSConfig) -> None:
         self.trainer = trainer
         self.host = Host(trainer)
+        self.changes = Changes.of(trainer)
         self._settings_of_trainer = SettingsOfTrainer(trainer)
-        self.settings: Settings = self._settings_of_trainer.complete()
+        self.settings: Settings = self._settings_of_trainer.complete(self.changes)
 
         self.state = RunState()
         accelerator = trainer.accelerator
@@ -89,8 +93,8 @@ class DownSampling:
             accelerator.process_index, accelerator.num_processes, accelerator.device
         )
         self.advice = Advice()
-        if accelerator.is_main_process:
-            self._tell_of_overrides()
+        self._told: set[Changes] = set()
+        self._tell_of_overrides()
         self.passes = PassSparing(self)
         self.step_guard = StepGuard(self)
 
@@ -98,24 +102,28 @@ class DownSampling:
         self.recorder = RunRecorder(args, model_name, self.settings)
         self.checkpoints = Checkpoints(self)
         self.generation: Generation | None = None
+        self._of_batch: list[Generation] = []  # those that were made for the batch so far
         self.completions: Logs | None = None
+        self._checked: list[tuple[Any, Any]] = []  # each reward function, and what checks it
         self._cost = CostOfSteps()
         for callback in (self.recorder, self.state.clock, _StepMetrics(self)):
             trainer.add_callback(callback)
 
     def _tell_of_overrides(self) -> None:
-        """Tell where a subclass may count on rows that it has not got with n > m."""
+        """Tell once where somebody may count on rows that there are not with n > m."""
+        if not self.trainer.accelerator.is_main_process or self.changes in self._told:
+            return
+        self._told.add(self.changes)
         selection = self.settings.selection
-        batch = overriding_class(self.trainer, *MAKES_BATCH)
-        rewards = overriding_class(self.trainer, *SCORES)
+        batch = self.changes.makes_batch
         if selection.keeps_all or not batch:
             return
-        if rewards:
+        if self.changes.scores:
             logger.warning(
                 "%s is called with all %d rollouts of a prompt, and %s makes a batch of %d of them:"
                 " what the first remembers for the second has other rows;"
                 " self.pods.own_rows(...) takes the batch's from it",
-                rewards,
+                self.changes.scores,
                 selection.num_rollouts,
                 batch,
                 selection.num_kept,
@@ -155,14 +163,15 @@ class DownSampling:
         what of it stands beside the m rows of `_generate_and_score_completions`.
 
         Args:
-            values_R: A value for each rollout of all processes, as TRL gathers them.
+            values_R: A value for each rollout of all processes, gathered as TRL gathers rewards.
+                It belongs to the last call of `super()._generate_and_score_completions`.
         """
-        kept = self.generation.kept if self.generation is not None else None
-        if kept is None:
+        if not self._of_batch or self._of_batch[-1].kept is None:
             raise InvalidInputError(
                 "own_rows was called while no batch is made: call it in"
                 " _generate_and_score_completions, after super()'s"
             )
+        kept = self._of_batch[-1].kept
         in_order = self.exchange.in_order_of_places(values_R, kept.kept_P_N.size)
         return in_order[kept.own_places]
 
@@ -177,69 +186,96 @@ class DownSampling:
 
     # ---- a batch, around TRL's method and what a subclass made of it
 
-    def make_batch(self, inputs: list[dict[str, Any]], generate_and_score: Method) -> Any:
-        """A batch for the update: TRL's method on its own rows, which we turn into the kept ones.
-
-        With environments, which it resets first, TRL's method is given n rows of each prompt.
+    def make_batch(self, inputs: list[dict[str, Any]], generate_and_score: HostMethod) -> Any:
+        """A batch for the update, by TRL's method as a subclass or a user has it.
 
         Args:
-            inputs: The dataset rows that TRL gives to `generate_and_score`.
-            generate_and_score: TRL's `_generate_and_score_completions`, as a subclass or a user
-                has it.
+            inputs: The dataset rows that TRL gives to it.
+            generate_and_score: TRL's `_generate_and_score_completions`. It comes back to
+                `make_rows`, once for each of its calls of TRL's own.
         """
         self._complete_settings()
+        self._of_batch = []
+        try:
+            with checkpointing_paused(self.trainer.model):
+                batch = generate_and_score(list(inputs))
+            with self.clock.phase("select"):
+                return self._finish(batch)
+        finally:
+            self._of_batch = []
+
+    def make_rows(self, inputs: list[dict[str, Any]], of_trl: HostMethod) -> dict[str, Any]:
+        """What TRL's own method makes of dataset rows: the kept ones of n rollouts of each prompt.
+
+        Args:
+            inputs: The dataset rows, m of each prompt. They are replaced by the rows of what is
+                kept, which stand beside the result.
+            of_trl: TRL's own `_generate_and_score_completions`.
+        """
         generation = self.generation = Generation(self._asked(inputs))
+        rows = generation.asked.rows
+
+        def kept_rows(
+            generate: HostMethod, score: HostMethod, prompts: list[Any]
+        ) -> tuple[tuple[Any, ...], torch.Tensor]:
+            generation.kept = self._select_rollouts(generation.asked, generate, score, prompts)
+            with self.clock.phase("select"):
+                handed_over = self._hand_over(generation.kept, rows, prompts)
+            return handed_over, generation.kept.rewards_for_trl
+
         try:
             # `_hand_over` may switch the log of images off, for this generation alone.
             with (
                 swapped(self.trainer, log_multimodal=self.trainer.log_multimodal),
-                self.host.generating(self._rows_for_trl, self._rewards_for_trl),
-                checkpointing_paused(self.trainer.model),
+                self.host.generating(kept_rows),
             ):
-                batch = generate_and_score(generation.asked.rows)
-            with self.clock.phase("select"):
-                return self._finish(generation, batch)
+                output: dict[str, Any] = of_trl(rows)
         finally:
             self.generation = None
+
+        with self.clock.phase("select"):
+            kept = self._checked_kept(generation, output)
+            self._set_advantages(kept, output)
+            self._describe_all(kept)
+            self._count(kept)
+        self._of_batch.append(generation)
+        inputs[:] = rows
+        return output
 
     def _complete_settings(self) -> None:
         """Settings that a callback has changed count from here on, and are told."""
         before = self.settings
-        self.settings = self._settings_of_trainer.complete()
+        self.settings = self._settings_of_trainer.complete(self.changes)
+        self.exchange.refuse_differences(self.settings.in_words())
+        self._tell_of_overrides()
         if self.settings != before and self.state.rollouts_generated and self._is_main:
             changed = self.settings.changes_from(before)
             logger.info("step %d: from here on %s", self.next_step(), "; ".join(changed))
 
-    def _rows_for_trl(self, generate: Method, prompts: list[Any]) -> tuple[Any, ...]:
-        """Generate and score n rollouts of each prompt; return as many rows as TRL goes on with."""
-        generation = self.generation
-        if generation is None or generation.kept is not None:  # a subclass generates once more
-            return generate(prompts)
-
+    def _select_rollouts(
+        self, asked: Asked, generate: HostMethod, score: HostMethod, prompts: list[Any]
+    ) -> KeptRows:
+        """Generate and score n rollouts of each prompt, and select."""
         # Until here TRL reset environments, which is part of generating.
-        self.clock.spent["generate"] += self.clock.now() - generation.asked.began
-        num_prompts = generation.asked.num_prompts
-        columns = self._generate_rollouts(generate, generation.asked, prompts)
-        by_function_R_F = self._score_rollouts(columns)
+        self.clock.spent["generate"] += self.clock.now() - asked.began
+        columns = self._generate_rollouts(generate, asked, prompts)
+        by_function_R_F = self._score_rollouts(score, columns)
         with self.clock.phase("select"):
-            rollouts = self._know_rollouts(num_prompts, columns, by_function_R_F)
-            generation.kept = self._select(rollouts)
-            return self._hand_over(generation, generation.kept, prompts)
-
-    def _rewards_for_trl(self, calculate_rewards: Method, *args: Any, **kwargs: Any) -> Any:
-        """The kept rollouts' rewards, already known, where TRL asks; else what scores."""
-        generation = self.generation
-        if generation is None or generation.kept is None or generation.answered:
-            return calculate_rewards(*args, **kwargs)
-        generation.answered = True
-        return generation.kept.rewards_for_trl
+            rollouts = self._know_rollouts(asked.num_prompts, columns, by_function_R_F)
+            return self._select(rollouts)
 
     # ---- asked -> generated -> scored
 
     def _asked(self, inputs: list[dict[str, Any]]) -> Asked:
         began = self.clock.now()
         rows_of_prompt = self.trainer.num_generations
-        num_prompts = len(inputs) * self.exchange.world // rows_of_prompt
+        num_prompts, rest = divmod(len(inputs) * self.exchange.world, rows_of_prompt)
+        if rest or not inputs:
+            raise InvalidInputError(
+                f"_generate_and_score_completions was given {len(inputs)} rows on each of"
+                f" {self.exchange.world} processes, and needs {rows_of_prompt} rows of each prompt,"
+                " one after the other"
+            )
         if self._has_environments:
             # TRL resets an environment for each row before it generates. Each rollout has its own
             # copy of the row, which its environment may change.
@@ -256,7 +292,7 @@ class DownSampling:
             world=self.exchange.world,
         )
 
-    def _generate_rollouts(self, generate: Method, asked: Asked, prompts: list[Any]) -> Columns:
+    def _generate_rollouts(self, generate: HostMethod, asked: Asked, prompts: list[Any]) -> Columns:
         """What `_generate` makes of n rows of each prompt, as columns."""
         rows = asked.rows
         if not self._has_environments:  # else these are n of each already
@@ -276,15 +312,36 @@ class DownSampling:
         columns["completion"] = copies_of(columns["completion"])
         return columns
 
-    def _score_rollouts(self, columns: Columns) -> torch.Tensor:
+    def _score_rollouts(self, score: HostMethod, columns: Columns) -> torch.Tensor:
         """The rewards of all processes by function, shape (R, F), as TRL gathers them."""
-        with self.clock.phase("score"):
-            by_function_R_F = self.host.score(
+        n = self.settings.selection.num_rollouts
+        with self.clock.phase("score"), self.host.scoring(n, self._checked_functions()):
+            by_function_R_F: torch.Tensor = score(
                 columns["row"], columns["prompt"], columns.pop("scored"), columns["completion_ids"]
             )
             self._check_shape(by_function_R_F, len(columns["row"] or ()))
             check_rewards(by_function_R_F, self.settings.reward_functions, self.next_step())
             return by_function_R_F
+
+    def _checked_functions(self) -> list[Any]:
+        """The trainer's reward functions of now, whose errors say where they are."""
+        names = self.trainer.reward_func_names
+        before = self._checked
+        self._checked = []
+        for place, (function, name) in enumerate(
+            zip(self.trainer.reward_funcs, names, strict=True)
+        ):
+            if place < len(before) and before[place][0] is function:
+                self._checked.append(before[place])
+                continue
+            in_passes = in_batches(function, self.trainer.args)
+            made = checked(in_passes, name, self.next_step, self.group_size)
+            self._checked.append((function, made))
+        return [made for _, made in self._checked]
+
+    def checking_reward_functions(self) -> AbstractContextManager[None]:
+        """Inside, as while an evaluation scores, errors of reward functions say where they are."""
+        return swapped(self.trainer, reward_funcs=self._checked_functions())
 
     def _check_shape(self, by_function_R_F: Any, generated: int) -> None:
         """Refuse what a subclass's `_calculate_rewards` returned, if it has another shape."""
@@ -376,7 +433,7 @@ class DownSampling:
         return KeptRows(rollouts, selected, self.exchange.process, self.exchange.world)
 
     def _hand_over(
-        self, generation: Generation, kept: KeptRows, prompts: list[Any]
+        self, kept: KeptRows, rows: list[dict[str, Any]], prompts: list[Any]
     ) -> tuple[Any, ...]:
         """The kept rows as TRL's `_generate` returns rows, and all else that TRL holds of rows."""
         columns = self.exchange.to_their_rows(kept.rollouts.columns, kept.moves, kept.kept_P_N.size)
@@ -385,7 +442,6 @@ class DownSampling:
         # TRL goes on with its own lists of prompts and of dataset rows: it prepares images with
         # them, logs them, and slices the advantages by their length; a subclass reads the rows
         # beside the batch. What the dataset had is asked before its rows are replaced.
-        rows = generation.asked.rows
         images_in_dataset = dataset_images(rows) is not None
         prompts[:] = columns["prompt"] or ()
         rows[:] = columns["row"] or ()
@@ -399,34 +455,41 @@ class DownSampling:
 
     # ---- finished
 
-    def set_advantages(self, batch: dict[str, Any]) -> None:
-        """Put the advantages into TRL's batch and log, at the end of TRL's own method.
+    def _checked_kept(self, generation: Generation, output: dict[str, Any]) -> KeptRows:
+        """What is kept, if TRL has gone on with it."""
+        kept = generation.kept
+        if kept is None:
+            raise UnsupportedError(
+                "this version of TRL does not generate by _generate; podsrl was tested with"
+                " trl>=1.9,<1.17"
+            )
+        rows = len(kept.own_places)
+        if len(output["prompt_ids"]) != rows or len(output["advantages"]) != rows:
+            raise UnsupportedError(
+                f"TRL made {len(output['prompt_ids'])} rows and {len(output['advantages'])}"
+                f" advantages of {rows} kept rollouts: either a subclass's _generate returns other"
+                " rows than it is given prompts, or this version of TRL is none that podsrl was"
+                " tested with (trl>=1.9,<1.17)"
+            )
+        return kept
+
+    def _set_advantages(self, kept: KeptRows, output: dict[str, Any]) -> None:
+        """Put the advantages into TRL's batch and log, before a subclass looks at them.
 
         They are TRL's own where it computes what is asked for. TRL was given the kept rewards
         ascending by place. Where rows moved, its rows are in another order, and so must be the
         advantages.
         """
-        generation = self.generation
-        if generation is None:  # an evaluation
-            return
-        kept = generation.kept
-        if kept is None or len(batch["advantages"]) != len(batch["prompt_ids"]):
-            raise UnsupportedError(
-                "this version of TRL does not take the kept rows from _generate; podsrl was tested"
-                " with trl>=1.9,<1.17"
-            )
-
         has_moved = bool(kept.moves.moved)
         advantages_K = kept.selected.advantages_P_N[kept.kept_P_N]
         if self.settings.has_own_advantages:
-            batch["advantages"] = kept.own_advantages
+            output["advantages"] = kept.own_advantages
         elif has_moved:
-            by_place_K = self.trainer.accelerator.gather(batch["advantages"])
+            by_place_K = self.trainer.accelerator.gather(output["advantages"])
             advantages_K = by_place_K.double().cpu().numpy()
-            first_row = self.exchange.process * len(batch["advantages"])
-            own_rows = slice(first_row, first_row + len(batch["advantages"]))
-            batch["advantages"] = by_place_K[kept.kept_of_rows[own_rows]]
-        generation.advantages = batch["advantages"]
+            first_row = self.exchange.process * len(output["advantages"])
+            own_rows = slice(first_row, first_row + len(output["advantages"]))
+            output["advantages"] = by_place_K[kept.kept_of_rows[own_rows]]
 
         # TRL's logs hold as many rows as a generation has, so that new ones push out the others.
         logs = self.host.logs
@@ -437,57 +500,73 @@ class DownSampling:
             for name, rewards_K in zip(self.settings.reward_functions, rewards_F_K, strict=True):
                 logs["rewards"][name].extend(rewards_K)
 
-    def _finish(self, generation: Generation, batch: dict[str, Any]) -> dict[str, Any]:
-        """After TRL's method and a subclass's: metrics over all n, the rollout log, spared rows."""
-        kept = generation.kept
-        if kept is None:
-            raise UnsupportedError(
-                f"{self._whose_method()} made a batch without calling _generate, so nothing was"
-                " selected: call super()._generate_and_score_completions(...), or _generate, in it"
-            )
-        self._check_batch(generation, kept, batch)
+    def _describe_all(self, kept: KeptRows) -> None:
+        """Let TRL's own metrics of rewards, just logged, describe all n rollouts."""
+        if self.settings.keeps_all:
+            return  # every value stays TRL's own
+        for name, value in trl_metrics(kept.rollouts, self.settings).items():
+            self.host.metrics[name][-1] = value
 
-        advantages_P_N = self._advantages_of(kept, batch)
-        metrics = self._log_metrics(kept, advantages_P_N, batch)
-        self._count(kept)
+    def _finish(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """After a subclass has seen the batch: what it is trained with is logged; rows leave it."""
+        self.completions = None
+        self.state.batch_is_scored = False
+        first = 0
+        for kept in self._kept_of(batch):
+            rows = slice(first, first + len(kept.own_places))
+            first = rows.stop
+            self._log_kept(kept, batch, rows)
         self._end_without_reward()
+        return self.passes.shorten(batch)
+
+    def _kept_of(self, batch: dict[str, Any]) -> list[KeptRows]:
+        """What is kept in a batch: of the last generation, or of all one after the other."""
+        kept = [generation.kept for generation in self._of_batch if generation.kept is not None]
+        who = self.changes.makes_batch or "TRL's method"
+        if not kept:
+            raise UnsupportedError(
+                f"{who} made a batch without PODSTrainer's own, so nothing was selected: call"
+                " super()._generate_and_score_completions(...) in it"
+            )
+
+        rows = len(batch["prompt_ids"])
+        advantages = batch["advantages"]
+        if len(advantages) == rows == len(kept[-1].own_places):
+            return kept[-1:]
+        if len(advantages) == rows == sum(len(one.own_places) for one in kept):
+            return kept
+        raise UnsupportedError(
+            f"{who} returned {rows} rows and {len(advantages)} advantages, and"
+            f" {len(kept[-1].own_places)} rows of this process are kept; leave their number as it"
+            " is. A row of advantage 0 has no pass anyway"
+        )
+
+    def _log_kept(self, kept: KeptRows, batch: dict[str, Any], rows: slice) -> None:
+        """Log what is kept of one generation, with the advantages that the batch has for it."""
+        advantages_P_N = self._advantages_of(kept, batch, rows)
+        metrics = self._log_metrics(kept, advantages_P_N, batch)
+        self.state.batch_is_scored |= not bool(np.isnan(kept.rollouts.rewards.total_P_N).all())
         self.recorder.record(kept, advantages_P_N, self.host.tokenizer)
         if self.trainer.log_completions and not self.settings.keeps_all:
             self.completions = with_dropped(self.host.logs, kept, self.host.tokenizer)
         if self.trainer.accelerator.is_main_process:
             self.advice.look(kept, metrics)
-        return self.passes.shorten(generation, batch)
 
-    def _check_batch(self, generation: Generation, kept: KeptRows, batch: dict[str, Any]) -> None:
-        """Refuse a batch of a subclass's whose rows are not the kept ones."""
-        rows = len(kept.own_places)
-        advantages = batch["advantages"]
-        if len(batch["prompt_ids"]) != rows or tuple(advantages.shape[:1]) != (rows,):
-            raise UnsupportedError(
-                f"{self._whose_method()} returned {len(batch['prompt_ids'])} rows and"
-                f" {len(advantages)} advantages, and {rows} rows of this process are kept; leave"
-                " their number as it is. A row of advantage 0 has no pass anyway"
-            )
-        trl_can_compute = not self.settings.has_own_advantages and not kept.moves.moved
-        if generation.advantages is None and not trl_can_compute:
-            raise UnsupportedError(
-                f"{self._whose_method()} does not call TRL's own, so its advantages compare other"
-                " rows than are kept: call super()._generate_and_score_completions(...) in it"
-            )
+    def _advantages_of(self, kept: KeptRows, batch: dict[str, Any], rows: slice) -> np.ndarray:
+        """The advantages that the update is made with, shape (P, N); 0 where nothing is kept.
 
-    def _whose_method(self) -> str:
-        return overriding_class(self.trainer, *MAKES_BATCH) or f"the trainer's {MAKES_BATCH[0]}"
-
-    def _advantages_of(self, kept: KeptRows, batch: dict[str, Any]) -> np.ndarray:
-        """The advantages that the update is made with, shape (P, N); 0 where nothing is kept."""
-        by_row_K = self.trainer.accelerator.gather(batch["advantages"])
-        if by_row_K.dim() > 1:  # a subclass's, of each token
-            by_row_K = by_row_K.mean(dim=1)
+        Of a subclass's advantages of each token it is the mean over the tokens that count.
+        """
+        own_K = batch["advantages"][rows]
+        if own_K.dim() > 1:
+            counts = batch["completion_mask"][rows].bool()
+            own_K = (own_K * counts).sum(dim=1) / counts.sum(dim=1).clamp(min=1)
+        by_row_K = self.trainer.accelerator.gather(own_K)
 
         # Every process knows podsrl's own, and more precisely.
         own_P_N = kept.selected.advantages_P_N
-        own_K = torch.from_numpy(own_P_N.ravel()[kept.moves.places]).to(by_row_K)
-        if self.settings.has_own_advantages and torch.equal(by_row_K, own_K):
+        expected_K = torch.from_numpy(own_P_N.ravel()[kept.moves.places]).to(by_row_K)
+        if self.settings.has_own_advantages and torch.equal(by_row_K, expected_K):
             return own_P_N
 
         advantages_P_N = np.zeros(kept.kept_P_N.shape)
@@ -498,10 +577,6 @@ class DownSampling:
         self, kept: KeptRows, advantages_P_N: np.ndarray, batch: dict[str, Any]
     ) -> dict[str, float]:
         logged = self.host.metrics
-        if not self.settings.keeps_all:  # with n = m every value stays TRL's own
-            for name, value in trl_metrics(kept.rollouts, self.settings).items():
-                logged[name][-1] = value
-
         metrics = pods_metrics(kept, advantages_P_N)
         if "importance_sampling_ratio" in batch:  # of vLLM's log-probs
             masked = self.trainer.accelerator.gather(masked_rows(batch)).sum()
@@ -513,9 +588,8 @@ class DownSampling:
     def _count(self, kept: KeptRows) -> None:
         total_P_N = kept.rollouts.rewards.total_P_N
         state = self.state
-        state.batch_is_scored = not bool(np.isnan(total_P_N).all())
         state.generations_without_reward += 1
-        if state.batch_is_scored:
+        if not np.isnan(total_P_N).all():
             state.generations_without_reward = 0
         state.generations_of_step += 1
         state.rollouts_generated += kept.kept_P_N.size

@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 from accelerate.utils import broadcast, gather, gather_object
 
-from podsrl.errors import UnsupportedError
+from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.trl.messages import logger
 from podsrl.trl.rows import OF_EACH_TOKEN, Columns, dataset_images, in_words
 
@@ -229,6 +229,23 @@ class Exchange:
     def all_names(self, names: Iterable[str]) -> list[str]:
         """The names that any process has, in one order."""
         return sorted(set(gather_object(list(names))))
+
+    def refuse_differences(self, settings: Mapping[str, str]) -> None:
+        """Refuse settings that a callback has changed on some processes alone: they would hang.
+
+        Raises:
+            InvalidInputError: On all processes, with the setting that differs.
+        """
+        if self.world == 1:
+            return
+        of_processes = gather_object([dict(settings)])
+        for name in of_processes[0]:
+            values = [of_process[name] for of_process in of_processes]
+            if len(set(values)) > 1:
+                raise InvalidInputError(
+                    f"{name} differs between processes: {', '.join(values)}. What is set in a run"
+                    " must be set on all of them"
+                )
 
     def of_first(self, mask: np.ndarray) -> np.ndarray:
         """The first process's mask."""

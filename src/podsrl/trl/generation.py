@@ -2,9 +2,9 @@
 
     Asked  ->  Rollouts (generated and scored)  ->  KeptRows  ->  TRL's batch
 
-TRL's `_generate_and_score_completions` runs once, on its own rows, as many as ever. While it runs
-it comes back three times: to generate, for log-probs, and for rewards. Each time `DownSampling`
-looks into its `Generation`, which says how far it is.
+Each call of TRL's `_generate_and_score_completions`, of which a subclass may make several for one
+batch, is a generation of its own. While it runs on its own rows, as many as ever, TRL comes back
+three times: to generate, for log-probs, and for rewards.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Asked:
 
     Args:
         rows: The dataset rows of this process; with environments n of each prompt, else m. It is
-            the list that TRL's method iterates over, and that becomes the list of the kept rows.
+            the list that TRL's method iterates over; at the end it has the rows of what is kept.
         num_prompts: The prompts of all processes.
         began: The reading of the clock when TRL's method began.
     """
@@ -134,19 +134,7 @@ class KeptRows:
 
 @dataclass(repr=False)
 class Generation:
-    """How far a generation is.
-
-    Args:
-        asked: What TRL asked for.
-        kept: What is kept, once it is chosen.
-        answered: Whether TRL has got the rewards of the kept rows.
-        advantages: The advantages that were put into TRL's batch; None before that.
-        left_out: Whether each row of this process was left out of the pass for old log-probs; None:
-            none was.
-    """
+    """How far a generation is: what TRL asked for, and once it is chosen what is kept."""
 
     asked: Asked
     kept: KeptRows | None = None
-    answered: bool = False
-    advantages: torch.Tensor | None = None
-    left_out: torch.Tensor | None = None

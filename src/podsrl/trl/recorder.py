@@ -76,6 +76,7 @@ class RunRecorder(TrainerCallback):
             self.run.write_environment(self.run_id)
 
         PartialState().wait_for_everyone()  # the others may read and write where that is done
+        self._lost.clear()
         if self.args.rollout_log:
             self._rollouts = self._open_rollout_log()
 

@@ -6,8 +6,8 @@ is where both names live; tests/host_trl/test_contract.py pins each of them.
 
 | place in TRL | what podsrl does there |
 |---|---|
-| `_prepare_inputs` | stands around a whole generation, and what a subclass made of its parts |
-| `_generate_and_score_completions` | at its end advantages are set |
+| `_prepare_inputs` | stands around a whole batch, and around what a subclass made of it |
+| `_generate_and_score_completions` | a generation begins and ends: each call of it has its own |
 | `_generate` | n rollouts are generated and scored, and the kept ones are handed over |
 | `_calculate_rewards` | scores all n once, as a subclass has it, and is asked for those kept |
 | `_get_per_token_logps_and_entropies`, `compute_loss` | rows without gradient have no pass |
@@ -22,22 +22,25 @@ own functions on the trainer itself, where Python looks first.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from trl import GRPOTrainer
 from trl.trainer import grpo_trainer
 
+from podsrl.errors import UnsupportedError
 from podsrl.trl.steady import checkpointing_paused
 
 if TYPE_CHECKING:
     from podsrl.trl.down_sampling import DownSampling
 
 MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
-#: The methods that make a batch, that score rollouts, and that compute the loss of a micro-batch.
-MAKES_BATCH = ("_generate_and_score_completions",)
-SCORES = ("_calculate_rewards",)
-COMPUTES_LOSS = ("_compute_loss", "compute_loss")
+#: What generates, and what scores, as a trainer has them, and its prompts -> rows and rewards.
+MakeRows = Callable[
+    [Callable[..., Any], Callable[..., Any], list[Any]], tuple[tuple[Any, ...], Any]
+]
+
 #: What TRL's trainer holds of each row while it generates, where a run uses it.
 _OF_EACH_ROW = ("environments", "_sync_tool_dicts", "_async_tool_dicts")
 
@@ -62,11 +65,12 @@ class Seam(GRPOTrainer):
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         if not self.model.training:
-            with checkpointing_paused(self.model):
+            with checkpointing_paused(self.model), self.pods.checking_reward_functions():
                 inputs = super()._prepare_inputs(generation_batch)
             self.model.eval()  # TRL's continuous batching leaves it in training mode
             return inputs
 
+        self.pods.changes = Changes.of(self)  # before anything of ours stands in front
         generate_and_score = self._generate_and_score_completions
 
         def make_batch(inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -78,9 +82,12 @@ class Seam(GRPOTrainer):
         return inputs
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        self.pods.set_advantages(output)  # before a subclass looks at them
-        return output
+        # A subclass may call it with rows of its own, and more than once.
+        of_trl = super()._generate_and_score_completions
+        if not self.model.training:
+            output: dict[str, Any] = of_trl(inputs)
+            return output
+        return self.pods.make_rows(inputs, of_trl)
 
     # ---- the update
 
@@ -93,6 +100,7 @@ class Seam(GRPOTrainer):
         compute = super().compute_loss
         if not model.training:
             return compute(model, inputs, *args, **kwargs)
+        self.pods.passes.check_loss_type()
         if self.pods.passes.may_leave_out(inputs):
             return torch.zeros((), device=inputs["advantages"].device, requires_grad=True)
         self.pods.passes.count(inputs)
@@ -134,32 +142,33 @@ class Host:
 
     # ---- a generation
 
-    def generating(
-        self,
-        generate: Callable[[Callable[..., Any], list[Any]], tuple[Any, ...]],
-        calculate_rewards: Callable[..., Any],
-    ) -> AbstractContextManager[None]:
-        """While TRL makes a batch, its calls to generate and to score come to these functions.
+    def generating(self, make_rows: MakeRows) -> AbstractContextManager[None]:
+        """Inside, TRL's first call to generate gets these rows, the next to score their rewards.
+
+        What a subclass generates or scores besides goes to its own methods, as without podsrl.
 
         Args:
-            generate: Is given what generates, as the class or its user have it, and the prompts.
-            calculate_rewards: Is given what scores, and TRL's arguments.
+            make_rows: Is given what generates, what scores, both as the class or its user have
+                them, and TRL's prompts. It returns the rows and their rewards.
         """
-        own_generate = self.trainer._generate
-        own_calculate_rewards = self.trainer._calculate_rewards
+        generate = self.trainer._generate
+        calculate_rewards = self.trainer._calculate_rewards
+        answers: list[Any] = []
+        is_asked = False
 
-        def generate_rows(prompts: list[Any]) -> tuple[Any, ...]:
-            return generate(own_generate, prompts)
+        def rows_for_trl(prompts: list[Any]) -> tuple[Any, ...]:
+            nonlocal is_asked
+            if is_asked:
+                return generate(prompts)
+            is_asked = True
+            rows, rewards = make_rows(generate, calculate_rewards, prompts)
+            answers.append(rewards)
+            return rows
 
-        def rewards_of_rows(*args: Any, **kwargs: Any) -> Any:
-            return calculate_rewards(own_calculate_rewards, *args, **kwargs)
+        def rewards_for_trl(*args: Any, **kwargs: Any) -> Any:
+            return answers.pop() if answers else calculate_rewards(*args, **kwargs)
 
-        return in_front(self.trainer, _generate=generate_rows, _calculate_rewards=rewards_of_rows)
-
-    def score(self, *columns: Any) -> torch.Tensor:
-        """The rewards by function of all processes, shape (R, F), as TRL gathers them."""
-        rewards_R_F: torch.Tensor = self.trainer._calculate_rewards(*columns)
-        return rewards_R_F
+        return in_front(self.trainer, _generate=rows_for_trl, _calculate_rewards=rewards_for_trl)
 
     def asking_for(self, n: int, rows: int) -> AbstractContextManager[None]:
         """Inside, TRL's `_generate` asks its engine for n of each prompt, with tools for each row.
@@ -171,6 +180,13 @@ class Host:
             names = ("_sync_tool_dicts", "_async_tool_dicts")
             tools = {name: [getattr(self.trainer, name)[0]] * rows for name in names}
         return swapped(self.trainer, num_generations=n, **tools)
+
+    def scoring(self, n: int, reward_funcs: list[Any]) -> AbstractContextManager[None]:
+        """Inside, a group is n wide for what scores, by these functions.
+
+        A subclass's `_calculate_rewards` may cut its rows by the trainer's `num_generations`.
+        """
+        return swapped(self.trainer, num_generations=n, reward_funcs=reward_funcs)
 
     def keep_of_each_row(self, indices: Sequence[int | None], names: Any) -> None:
         """Leave TRL with what it holds of these rows, of all that it holds one of.
@@ -306,15 +322,67 @@ def engine_for_rollouts(num_rollouts: int, num_generations: int) -> AbstractCont
     return swapped(grpo_trainer, VLLMGeneration=construct)
 
 
-def overriding_class(trainer: Any, *methods: str) -> str:
-    """The name of the first class, between podsrl's own and the user's, that has such a method.
+@dataclass(frozen=True)
+class Changes:
+    """What of TRL's methods a subclass, or its user on this very trainer, has put something before.
 
-    "" if no class between them has any of these methods of its own.
+    Args:
+        makes_batch: Who makes a batch, such as "Mine._generate_and_score_completions"; "" if nobody
+            but TRL and podsrl.
+        scores: Who scores rollouts.
+        sees_rows: Who sees micro-batches or their loss, and may count on every row.
     """
-    for cls in type(trainer).__mro__:
-        if cls.__module__.split(".")[0] == "podsrl":
+
+    makes_batch: str = ""
+    scores: str = ""
+    sees_rows: str = ""
+
+    @classmethod
+    def of(cls, trainer: "Seam") -> "Changes":
+        """Look at a trainer, while nothing of podsrl's stands in front of its methods."""
+        return cls(
+            makes_batch=_changed(trainer, "_generate_and_score_completions"),
+            scores=_changed(trainer, "_calculate_rewards"),
+            sees_rows=_changed(
+                trainer, "_compute_loss", "compute_loss", "_prepare_inputs", "training_step"
+            ),
+        )
+
+
+def _changed(trainer: "Seam", *methods: str) -> str:
+    """Who has such a method in front of podsrl's: a class, or the trainer itself."""
+    for method in methods:
+        if method in vars(trainer):
+            return f"{type(trainer).__name__}'s own {method}"
+    for owner in type(trainer).__mro__:
+        if _is_of_podsrl(owner):
             return ""
         for method in methods:
-            if method in vars(cls):
-                return f"{cls.__name__}.{method}"
+            if method in vars(owner):
+                return f"{owner.__name__}.{method}"
     return ""
+
+
+def refuse_what_stands_behind(trainer: "Seam") -> None:
+    """Refuse a class whose methods podsrl would stand in front of, unseen.
+
+    Of `class Mine(PODSTrainer, Theirs)` the methods of Theirs come after podsrl's: their advantages
+    would be replaced. `class Mine(Theirs, PODSTrainer)` has them in front.
+
+    Raises:
+        UnsupportedError: There is such a class with such a method.
+    """
+    order = type(trainer).__mro__
+    behind = order[order.index(Seam) + 1 : order.index(GRPOTrainer)]
+    for owner in behind:
+        for method in vars(Seam):
+            if method in vars(owner) and callable(getattr(owner, method)):
+                name = type(trainer).__name__
+                raise UnsupportedError(
+                    f"{owner.__name__}.{method} stands behind podsrl's own in {name}, which would"
+                    f" replace what it does: write class {name}({owner.__name__}, PODSTrainer)"
+                )
+
+
+def _is_of_podsrl(owner: type) -> bool:
+    return owner.__module__.partition(".")[0] in ("podsrl", "podslab")

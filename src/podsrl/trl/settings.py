@@ -13,8 +13,8 @@ from podsrl.errors import InvalidInputError
 from podsrl.hosts import passes_in_words
 from podsrl.methods import method_of, resolve_method
 from podsrl.selection import Selection
-from podsrl.trl.config import PODSConfig, why_all_rows_pass
-from podsrl.trl.seam import COMPUTES_LOSS, Seam, overriding_class
+from podsrl.trl.config import PODSConfig, check_advantages, why_all_rows_pass
+from podsrl.trl.seam import Changes, Seam
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ class Settings:
         """Which rows have a pass, for the log."""
         return passes_in_words(self.skip_zero_advantage, self.why_all_pass)
 
+    def in_words(self) -> dict[str, str]:
+        """Every setting as text, by its name."""
+        return {name: str(value) for name, value in self._by_name().items()}
+
     def changes_from(self, before: "Settings") -> list[str]:
         """What is otherwise than before, for the log."""
         now, then = self._by_name(), before._by_name()
@@ -111,8 +115,11 @@ class SettingsOfTrainer:
         self._method = trainer.args.method
         self._last: tuple[tuple[Any, ...], Selection] | None = None
 
-    def complete(self) -> Settings:
+    def complete(self, changes: Changes) -> Settings:
         """The settings that the trainer and its config ask for now.
+
+        Args:
+            changes: What a subclass or a user has put before TRL's methods.
 
         Raises:
             InvalidInputError: A change that can't count in the middle of a run, or that is not
@@ -141,6 +148,9 @@ class SettingsOfTrainer:
                 )
 
         selection = self._selection(args)
+        check_advantages(
+            selection, trainer.multi_objective_aggregation, trainer.scale_rewards, args.method
+        )
         return Settings(
             selection=selection,
             reward_functions=functions,
@@ -148,7 +158,7 @@ class SettingsOfTrainer:
             selection_weights=selection_weights,
             aggregation=trainer.multi_objective_aggregation,
             scale_rewards=trainer.scale_rewards,
-            why_all_pass=_why_all_pass(trainer, args, selection),
+            why_all_pass=_why_all_pass(trainer, args, selection, changes),
         )
 
     def _selection(self, args: PODSConfig) -> Selection:
@@ -185,7 +195,7 @@ class SettingsOfTrainer:
             )
 
 
-def _why_all_pass(trainer: Seam, args: PODSConfig, selection: Selection) -> str:
+def _why_all_pass(trainer: Seam, args: PODSConfig, selection: Selection, changes: Changes) -> str:
     """Why every kept row has a pass; "" where rows without gradient are spared."""
     if args.skip_zero_advantage is False:
         return "skip_zero_advantage=False"
@@ -194,8 +204,8 @@ def _why_all_pass(trainer: Seam, args: PODSConfig, selection: Selection) -> str:
         return why
 
     # By default, only where nobody could notice.
-    if changed := overriding_class(trainer, *COMPUTES_LOSS):
-        return f"{changed} may give every row a gradient; skip_zero_advantage=True spares them"
+    if changes.sees_rows:
+        return f"{changes.sees_rows} may count on every row; skip_zero_advantage=True spares them"
     method = resolve_method(args.method or "pods")
     spares = method.spares_passes(drops=not selection.keeps_all)
     return "" if spares else "skip_zero_advantage is off where nothing is dropped"

@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import gather
 
-from podsrl.errors import UnsupportedError
-from podsrl.trl.generation import Generation
-from podsrl.trl.seam import MAKES_BATCH, overriding_class
+from podsrl.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from podsrl.trl.down_sampling import DownSampling
@@ -40,6 +38,7 @@ class PassSparing:
 
     def __init__(self, pods: "DownSampling") -> None:
         self.pods = pods
+        self._loss_type: str | None = None  # by which rows of the batch were left out
 
     def log_probs(self, compute: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
         """What TRL computes; before the update not of rows that will be left out: theirs are 0."""
@@ -47,9 +46,10 @@ class PassSparing:
         if rows is None:
             return compute(model, *args, **kwargs)
 
-        total = next(len(argument) for argument in args if torch.is_tensor(argument))
-        args_of_rows = [arg[rows] if torch.is_tensor(arg) else arg for arg in args]
-        values_of_rows = compute(model, *args_of_rows, **kwargs)
+        total = len(args[0] if args else kwargs["input_ids"])
+        args_of_rows = [_of_rows(value, rows, total) for value in args]
+        kwargs_of_rows = {name: _of_rows(value, rows, total) for name, value in kwargs.items()}
+        values_of_rows = compute(model, *args_of_rows, **kwargs_of_rows)
 
         # Rows without a gradient keep their place, with values that the loss multiplies by 0.
         return [_in_their_places(values, rows, total) for values in values_of_rows]
@@ -70,26 +70,30 @@ class PassSparing:
         """Count the rows of a micro-batch that has a pass, of all processes."""
         self.pods.state.rows_passed += len(inputs["advantages"]) * self.pods.exchange.world
 
-    def shorten(self, generation: Generation, batch: dict[str, Any]) -> dict[str, Any]:
-        """The batch without rows that have no gradient, by the advantages that it has now.
-
-        Raises:
-            UnsupportedError: Somebody has given an advantage to a row whose log-probs were spared.
-        """
-        if generation.left_out is not None:
-            has_gradient_now = generation.left_out & (batch["advantages"] != 0)
-            if bool(has_gradient_now.any()):
-                raise UnsupportedError(
-                    "advantages were changed after podsrl had spared the pass of rows whose"
-                    " advantage was 0, and some of these have one now: set"
-                    " skip_zero_advantage=False, or change them in a subclass's"
-                    " _generate_and_score_completions, which podsrl can see"
-                )
+    def shorten(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """The batch without rows that have no gradient, by the advantages that it has now."""
         if not self.pods.settings.skip_zero_advantage:
             return batch
         trainer = self.pods.trainer
+        self._loss_type = trainer.loss_type
         parts = trainer.args.steps_per_generation or 1
         return without_zero_advantage_rows(batch, parts, trainer.loss_type)
+
+    def check_loss_type(self) -> None:
+        """Refuse another loss for rows that were left out by the one before.
+
+        Raises:
+            InvalidInputError: It was changed while rows are still to be trained on.
+        """
+        now = self.pods.trainer.loss_type
+        before = self._loss_type
+        is_alike = (now in _PER_TOKEN_LOSSES) == (before in _PER_TOKEN_LOSSES)
+        if self.pods.settings.skip_zero_advantage and before is not None and not is_alike:
+            raise InvalidInputError(
+                f"loss_type was changed from {before!r} to {now!r} while rows are still to be"
+                " trained on, of which some were left out by the loss before: change it where a new"
+                " generation begins, or set skip_zero_advantage=False"
+            )
 
     def _rows_with_log_probs(self) -> torch.Tensor | None:
         """The rows of this process that need old log-probs; None: all, or it is not known yet."""
@@ -105,15 +109,9 @@ class PassSparing:
         if generation.kept.has_images:  # pixels are not one per row
             return None
         # A subclass may give other advantages to these rows, once TRL's method is done.
-        if overriding_class(trainer, *MAKES_BATCH):
+        if self.pods.changes.makes_batch:
             return None
-
-        own_advantages = generation.kept.own_advantages
-        rows = rows_to_pass(own_advantages == 0)
-        left_out = torch.ones(len(own_advantages), dtype=torch.bool, device=own_advantages.device)
-        left_out[rows] = False
-        generation.left_out = left_out
-        return rows
+        return rows_to_pass(generation.kept.own_advantages == 0)
 
 
 def without_zero_advantage_rows(
@@ -130,7 +128,7 @@ def without_zero_advantage_rows(
         parts: The number of micro-batches it will be split into.
         loss_type: TRL's.
     """
-    is_idle_K = (batch["advantages"] == 0) | ~batch["completion_mask"].bool().any(dim=1)
+    is_idle_K = ~_has_gradient(batch)
     if "num_images" in batch:  # pixels are not one per row, so each row of this process passes
         is_idle_K = torch.zeros_like(is_idle_K)
 
@@ -139,10 +137,8 @@ def without_zero_advantage_rows(
     if len(rows) == len(is_idle_K):
         return batch
 
-    shorter = dict(batch)
-    for name, values in batch.items():
-        if isinstance(values, torch.Tensor) and values.ndim:  # a value of each row
-            shorter[name] = values[rows]
+    total = len(is_idle_K)
+    shorter = {name: _of_rows(values, rows, total) for name, values in batch.items()}
     if loss_type not in _PER_TOKEN_LOSSES:
         shorter["advantages"] = shorter["advantages"] * (len(rows) / len(is_idle_K))
     return shorter
@@ -168,9 +164,23 @@ def rows_to_pass(is_idle_K: torch.Tensor, parts: int = 1) -> torch.Tensor:
 
 def _any_process_has_gradient(inputs: Mapping[str, torch.Tensor]) -> bool:
     """Whether a row of this micro-batch has a gradient on any process; all must ask together."""
-    counts_K = inputs["completion_mask"].bool().any(dim=1)
-    has_gradient_K = (inputs["advantages"] != 0) & counts_K
-    return bool(gather(has_gradient_K.any()).any())
+    return bool(gather(_has_gradient(inputs).any()).any())
+
+
+def _has_gradient(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Whether each row has an advantage, one or one for each token, and a token that counts."""
+    advantages = batch["advantages"]
+    has_advantage_K = (advantages != 0).reshape(len(advantages), -1).any(dim=1)
+    return has_advantage_K & batch["completion_mask"].bool().any(dim=1)
+
+
+def _of_rows(values: Any, rows: torch.Tensor, total: int) -> Any:
+    """The values of some rows, of what has a value for each of `total` rows; all else as it is."""
+    if isinstance(values, torch.Tensor) and values.ndim and len(values) == total:
+        return values[rows]
+    if isinstance(values, list) and len(values) == total:
+        return [values[row] for row in rows.tolist()]
+    return values
 
 
 def _in_their_places(

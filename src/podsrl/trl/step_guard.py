@@ -56,6 +56,7 @@ class StepGuard:
 
         if not (is_finite and is_scored):
             why = "no rollout could be scored" if is_finite else "the gradient is not finite"
-            logger.warning("step %d: %s", trainer.state.global_step + 1, why)
+            if trainer.accelerator.is_main_process:
+                logger.warning("step %d: %s", trainer.state.global_step + 1, why)
             # Without gradients torch's optimisers move nothing, nor do they decay.
             trainer.optimizer.zero_grad(set_to_none=True)  # type: ignore[union-attr]

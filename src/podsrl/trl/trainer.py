@@ -15,7 +15,6 @@ from podsrl.trl.checks import (
     check_environments,
     check_model,
     check_parameters,
-    checked,
     reads_num_generations,
     refuse_twice,
 )
@@ -24,8 +23,7 @@ from podsrl.trl.down_sampling import DownSampling
 from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.recorder import PAPER
 from podsrl.trl.reporting import beside_the_training_table, write_to_tensorboard
-from podsrl.trl.reward_models import in_batches
-from podsrl.trl.seam import Seam, engine_for_rollouts
+from podsrl.trl.seam import Seam, engine_for_rollouts, refuse_what_stands_behind
 from podsrl.trl.steady import input_hooks_replaced, loaders_forgotten
 
 _Parameters = ParamSpec("_Parameters")
@@ -85,6 +83,7 @@ class PODSTrainer(Seam):
         args: PODSConfig | None = None,
         train_dataset: Any = None,
         eval_dataset: Any = None,
+        *more: Any,
         **kwargs: Any,
     ) -> None:
         args = PODSConfig() if args is None else args
@@ -102,13 +101,16 @@ class PODSTrainer(Seam):
         engine = engine_for_rollouts(int(args.num_rollouts or 0), int(args.num_generations or 0))
         try:
             with engine, constructing_pods_trainer():
-                super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
+                super().__init__(
+                    model, reward_funcs, args, train_dataset, eval_dataset, *more, **kwargs
+                )
         except ImportError as error:  # such as TRL's that vLLM is not there
             raise MissingDependencyError(str(error)) from error
 
         check_arguments(args, self.reward_funcs, None, None)  # now with those of environments
         refuse_twice(self.reward_func_names)
         show_messages()
+        refuse_what_stands_behind(self)
         self.pods = DownSampling(self, args)
         if self.environment_factories is not None:
             check_environments(self.pods.host.environment_pool, train_dataset, "train_dataset")
@@ -129,6 +131,7 @@ class PODSTrainer(Seam):
         # Of an earlier `train()`: counters, the place in TRL's buffer, what was still to be logged.
         pods = self.pods
         pods.state.reset()
+        pods.completions = None
         pods.host.go_on_from(0, pods.host.buffered_batches)
         pods.host.pending_extra_logs.clear()
         try:
@@ -172,7 +175,7 @@ class PODSTrainer(Seam):
     # Names of ours on TRL's class have one prefix; all else is in `pods`.
 
     def _pods_check_reward_functions(self) -> None:
-        """Let errors of reward functions say where they are, and tell of a likely mistake."""
+        """Tell of a likely mistake of a reward function."""
         selection = self.pods.settings.selection
         for function, name in zip(self.reward_funcs, self.reward_func_names, strict=True):
             if not selection.keeps_all and reads_num_generations(function):
@@ -183,12 +186,6 @@ class PODSTrainer(Seam):
                     selection.num_kept,
                     selection.num_rollouts,
                 )
-        self.reward_funcs = [
-            checked(
-                in_batches(function, self.args), name, self.pods.next_step, self.pods.group_size
-            )
-            for function, name in zip(self.reward_funcs, self.reward_func_names, strict=True)
-        ]
 
     def _pods_name_method(self) -> None:
         """Say on the model's card what it was trained with, and which paper is cited for it."""

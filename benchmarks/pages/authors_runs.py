@@ -3,9 +3,9 @@
 from benchmarks.folders import RESULTS
 from benchmarks.markdown import table
 from benchmarks.published.kept_curves import read_kept
-from podslab.report.curves import ArmCurves
-from podslab.report.statistics import Speedup, best_point, mean_over_seeds, speed_up
 from podslab.report.summary import interval, median, speed
+from podslab.statistics.curves import ArmCurves
+from podslab.statistics.speedup import Speedup, best_point, mean_over_seeds, speed_up
 
 #: The curves of an experiment's arms, the reference first.
 Experiment = dict[str, ArmCurves]

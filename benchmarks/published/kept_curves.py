@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from podslab.report.curves import ArmCurves, Floats
 from podslab.report.load_runs import Comparison
+from podslab.statistics.curves import ArmCurves, Floats
 from podsrl.rollout_log.files import write_json
 
 SOURCE = "github.com/YixuanEvenXu/pods, results/ (Apache-2.0), commit 187f43b648f6"

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.published.csv_exports import read_multi_gpu
-from podslab.report.curves import ArmCurves
 from podslab.report.load_runs import Arm, Comparison
+from podslab.statistics.curves import ArmCurves
 from podsrl.errors import InvalidInputError
 
 _RUN = re.compile(r"(?P<setting>.+-(?P<n>\d+)-(?P<m>\d+)(-\d*\.\d+)?)-Run(?P<run>\d+)")

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.published.kept_curves import keep, read_kept
 from benchmarks.published.result_files import EXPERIMENTS, read_published
-from podslab.report.statistics import speed_up
 from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
+from podslab.statistics.speedup import speed_up
 from podsrl.errors import InvalidInputError
 
 SAMPLE = Path(__file__).parents[2] / "tests" / "data" / "published"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from podslab.report.curves import ArmCurves, Floats
+from podslab.statistics.curves import ArmCurves, Floats
 
 #: An arm has caught up when its mean accuracy is at this share of the reference's best.
 CAUGHT_UP = 0.99

@@ -9,6 +9,7 @@ from benchmarks.comparison import in_words
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.markdown import BLOCK
 from benchmarks.pages import authors_runs, sizes
+from benchmarks.worth import page as worth
 
 #: The pages that hold blocks; `pods recommend` prints the one in the laboratory. The README may
 #: have none.
@@ -18,6 +19,7 @@ PAGES = (
     ROOT / "docs" / "methods.md",
     ROOT / "lab" / "src" / "podslab" / "recommend" / "advice.md",
     RESULTS / "published.md",
+    RESULTS / "worth.md",
 )
 #: What makes the lines of each block.
 BLOCKS: dict[str, Callable[[], list[str]]] = {
@@ -26,6 +28,14 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "published-sizes": authors_runs.sizes_and_rules,
     "sizes": sizes.in_words,
     "sizes-with-vllm": sizes.steps_with_vllm,
+    "worth-authors": worth.of_authors,
+    "worth-form": worth.form_and_answers,
+    "worth-sensitivity": worth.sensitivities,
+    "worth-machines": worth.by_machine,
+    "worth-ours": worth.of_ours,
+    "worth-arms": worth.of_our_arms,
+    "worth-long": worth.of_our_long_arms,
+    "worth-price": worth.at_small_price,
     "comparison": lambda: in_words.state(in_words.read_reported()),
     "comparison-front": lambda: in_words.front(in_words.read_reported()),
     "comparison-longer": lambda: in_words.beside_and_longer(in_words.read_reported()),

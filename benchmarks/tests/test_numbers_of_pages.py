@@ -1,5 +1,6 @@
 """Numbers of the README and the evidence page are those of results/."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 pytest.importorskip("podslab")
 
 from benchmarks.markdown import BLOCK
-from benchmarks.pages import blocks
+from benchmarks.pages import blocks, quoted
+from benchmarks.worth.__main__ import SHIPPED
+from benchmarks.worth.shipped import shipped
 
 ROOT = Path(__file__).parents[2]
 FRONT = (ROOT / "README.md", ROOT / "docs" / "evidence.md")
@@ -61,3 +64,21 @@ def test_the_readme_states_no_measured_number_of_its_own():
 def test_no_front_page_calls_a_result_certain(page):
     text = page.read_text(encoding="utf-8")
     assert not re.search(r"\bcertain\b", text.replace('"2.63x, certain"', ""))
+
+
+@pytest.mark.parametrize(
+    "quote", quoted.QUOTES, ids=lambda quote: f"{quote.page.name}: {quote.words}"
+)
+def test_a_number_in_a_sentence_is_that_of_the_raw_files(quote):
+    assert quote.is_there(), f"{quote.page} should say: {quote.said()}"
+
+
+def test_a_sentence_with_another_number_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("a step is **worth\n2.11** steps")
+    assert quoted.Quote(page, "a step is worth {} steps", lambda: ("2.11",)).is_there()
+    assert not quoted.Quote(page, "a step is worth {} steps", lambda: ("2.12",)).is_there()
+
+
+def test_the_authors_worths_that_are_shipped_are_those_of_the_raw_files():
+    assert json.loads(SHIPPED.read_text(encoding="utf-8")) == shipped()

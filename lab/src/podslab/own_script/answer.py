@@ -335,8 +335,8 @@ class Answer:
         lines = []
         for one in self.worths():
             for step in self.elsewhere.steps:
-                is_same = step.rollouts_per_row == one.rollouts_per_row and not step.trains_on_all
-                if one.method == "pods" and one.value.worth and is_same and step.steps:
+                is_same = (step.method, step.rollouts_per_row) == (one.method, one.rollouts_per_row)
+                if is_same and step.steps and one.value.worth is not None:
                     cost = step.cost(self.elsewhere.grpo)
                     gain = over_cost(one.value.worth, cost)
                     lines.append(

@@ -335,6 +335,7 @@ class _TimedSteps(TrainerCallback):
                 {
                     "step": asdict(
                         MeasuredStep(
+                            method=trainer.job.method,
                             rollouts_per_row=args.num_rollouts / args.num_generations,
                             rows=rows * trainer.accelerator.num_processes,
                             seconds={name: of / steps for name, of in self.seconds.items()},

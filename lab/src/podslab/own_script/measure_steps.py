@@ -8,7 +8,7 @@ from pathlib import Path
 from podslab.own_script.job import TUNING, Job, StepSizes
 from podslab.own_script.plan import TUNING_SEED
 from podslab.own_script.run_plan import LOOK_EVERY, Say, clock_of, start_job
-from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
+from podslab.recommend.measured_steps import GRPO, MeasuredStep, MeasuredSteps
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
 
@@ -59,6 +59,7 @@ def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> Measured
                 raise
             say(f"could not be run: {error}")
             step = MeasuredStep(
+                method=_method(sizes),
                 rollouts_per_row=1 if sizes.trains_on_all else sizes.rollouts_per_row,
                 rows=(steps[0].rows or 0) * sizes.rollouts_per_row if sizes.trains_on_all else None,
                 problem=str(error),
@@ -70,11 +71,15 @@ def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> Measured
     return measured
 
 
+def _method(sizes: StepSizes) -> str:
+    return GRPO if sizes.trains_on_all or sizes.rollouts_per_row == 1 else "pods"
+
+
 def _name(sizes: StepSizes) -> str:
     if sizes.rollouts_per_row == 1:
-        return "n = m, GRPO"
-    rows = ", all rows" if sizes.trains_on_all else ""
-    return f"n = {sizes.rollouts_per_row} m{rows}"
+        return "grpo, n = m"
+    all_of = "all of " if sizes.trains_on_all else ""
+    return f"{_method(sizes)}, {all_of}n = {sizes.rollouts_per_row} m"
 
 
 def _measure(wanted: StepsWanted, sizes: StepSizes, name: str) -> tuple[MeasuredStep, str]:
@@ -90,7 +95,7 @@ def _measure(wanted: StepsWanted, sizes: StepSizes, name: str) -> tuple[Measured
         script=wanted.script,
         arguments=list(wanted.arguments),
         folder=str(folder),
-        method="grpo" if sizes.trains_on_all or sizes.rollouts_per_row == 1 else "pods",
+        method=_method(sizes),
         seed=TUNING_SEED,
         questions=TUNING,
         most_questions=8,
@@ -104,13 +109,13 @@ def _measure(wanted: StepsWanted, sizes: StepSizes, name: str) -> tuple[Measured
         while process.is_alive:
             time.sleep(LOOK_EVERY)
         problem = process.problem()
+        found = files.read_json(folder / "step.json")
     finally:
         process.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
     if problem is not None:
         raise PodsError(problem)
-
-    found = files.read_json(folder / "step.json")
     if found is None:
         raise PodsError(f"{wanted.script} ended without a step; all that it printed: {process.log}")
-    shutil.rmtree(folder)
     return MeasuredStep(**found["step"]), str(found["machine"])

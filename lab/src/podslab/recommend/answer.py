@@ -1,19 +1,20 @@
 """The table of costs and worths, and which number of rollouts pays most."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from podslab.columns import aligned
 from podslab.durations import duration
-from podslab.recommend.known_worth import KnownWorth
-from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
+from podslab.recommend.known_worth import Known, KnownWorth
+from podslab.recommend.measured_steps import GRPO, MeasuredStep, MeasuredSteps
 from podslab.report.summary import UNKNOWN, memory
 from podslab.statistics.worth import Ratio
+from podsrl.errors import listed
 
 _AUTHORS_TASK = (
-    "authors': of a step with 16 rows of a prompt, on GSM8K with Qwen2.5-3B-Instruct"
-    " (arXiv 2504.13818; results/worth.md of podsrl). Yours may differ: pods compare train.py"
-    " measures it, on a small machine as well, and in the same folder."
+    "authors': on GSM8K with Qwen2.5-3B-Instruct, 16 rows of a prompt (arXiv 2504.13818). On your"
+    " task it\n    may differ: pods compare train.py measures it, also on a small machine, into the"
+    " same folder."
 )
 
 
@@ -25,12 +26,12 @@ class _Choice(NamedTuple):
     whose: str
 
 
-def answer(measured: MeasuredSteps, known: Mapping[float, KnownWorth]) -> str:
+def answer(measured: MeasuredSteps, known: Known) -> str:
     """What steps take, what they are worth, and which pays most.
 
     Args:
         measured: Steps of several sizes, among them one of GRPO.
-        known: The worth of a step of PODS by n/m.
+        known: The worth of a step by method and n/m.
     """
     where = f" on {measured.machine}" if measured.machine else ""
     steps = max((step.steps for step in measured.steps), default=0)
@@ -51,9 +52,9 @@ def answer(measured: MeasuredSteps, known: Mapping[float, KnownWorth]) -> str:
         )
         return "\n".join(lines)
 
-    if len({step.rows for step in measured.steps if not step.trains_on_all} - {measured.grpo.rows}):
+    if _rows_differ(measured):
         lines.append("Rows of a step differ, so that costs are of steps of different sizes.")
-    if all(step.trains_on_all for step in measured.steps if step.steps):
+    if all(step.method == GRPO for step in measured.steps if step.steps):
         lines += _bounds(measured.grpo, known)
     else:
         lines += _which_pays(_choices(measured, known), measured.grpo)
@@ -65,7 +66,14 @@ def answer(measured: MeasuredSteps, known: Mapping[float, KnownWorth]) -> str:
     return "\n".join(lines)
 
 
-def _table(measured: MeasuredSteps, known: Mapping[float, KnownWorth]) -> str:
+def _rows_differ(measured: MeasuredSteps) -> bool:
+    """Whether steps of other methods have another number of rows than that of GRPO."""
+    rows = {step.rows for step in measured.steps if step.method != GRPO and step.steps}
+    of_grpo = measured.grpo.rows if measured.grpo else None
+    return of_grpo is not None and bool(rows - {of_grpo, None})
+
+
+def _table(measured: MeasuredSteps, known: Known) -> str:
     """A line for each size; GRPO's step is 1."""
     phases = list(dict.fromkeys(phase for step in measured.steps for phase in step.seconds))
     heads = ["", "rollouts → rows", *phases, "step", "cost", "memory", "worth", "worth / cost"]
@@ -98,12 +106,12 @@ def _table(measured: MeasuredSteps, known: Mapping[float, KnownWorth]) -> str:
 
 
 def _name(step: MeasuredStep, grpo: MeasuredStep | None) -> str:
-    """How many rollouts of a prompt are generated, and whether all are trained on."""
-    if not step.trains_on_all:
-        return f"n = {step.rollouts_per_row:.3g} m"
+    """The method, with the rollouts of a prompt that are generated."""
+    if step.method != GRPO:
+        return f"{step.method}, n = {step.rollouts_per_row:.3g} m"
     if grpo is None or step.rows is None or grpo.rows is None or step.rows == grpo.rows:
-        return "n = m, GRPO"
-    return f"n = {step.rows / grpo.rows:.3g} m, all rows"
+        return "grpo, n = m"
+    return f"grpo, all of n = {step.rows / grpo.rows:.3g} m"
 
 
 def _sizes(step: MeasuredStep) -> str:
@@ -116,11 +124,11 @@ def _seconds(step: MeasuredStep, phase: str) -> str:
     return duration(step.seconds[phase]) if step.seconds.get(phase) else UNKNOWN
 
 
-def _worth_of(step: MeasuredStep, known: Mapping[float, KnownWorth]) -> KnownWorth | None:
-    return None if step.trains_on_all else known.get(step.rollouts_per_row)
+def _worth_of(step: MeasuredStep, known: Known) -> KnownWorth | None:
+    return known.get((step.method, step.rollouts_per_row))
 
 
-def _with_worth(measured: MeasuredSteps, known: Mapping[float, KnownWorth]) -> list[MeasuredStep]:
+def _with_worth(measured: MeasuredSteps, known: Known) -> list[MeasuredStep]:
     return [step for step in measured.steps if step.steps and _worth_of(step, known)]
 
 
@@ -130,7 +138,7 @@ def over_cost(worth: Ratio, cost: float) -> Ratio:
     return Ratio(worth.value / cost, *ends)
 
 
-def _bounds(grpo: MeasuredStep, known: Mapping[float, KnownWorth]) -> list[str]:
+def _bounds(grpo: MeasuredStep, known: Known) -> list[str]:
     """What follows for sizes that were not measured, from a step of GRPO alone.
 
     A part of generating takes as long for any number of rollouts, and a part is of each; one step
@@ -142,11 +150,13 @@ def _bounds(grpo: MeasuredStep, known: Mapping[float, KnownWorth]) -> list[str]:
         return ["Its log does not tell generating from updating: add a run with n = 4 m."]
 
     rows = [["", "cost, at least", "at most", "worth", "worth / cost, at least", "at most"]]
-    for size, worth in sorted(known.items()):
+    for (method, size), worth in sorted(known.items()):
+        if method != "pods":
+            continue
         most = ((size - 1) * before_update + grpo.total) / grpo.total
         value = worth.ratio.value
         cells = ["1.00", f"{most:.2f}", f"{worth.ratio} {worth.whose}"]
-        rows.append([f"n = {size:.3g} m", *cells, f"{value / most:.2f}", f"{value:.2f}"])
+        rows.append([f"pods, n = {size:.3g} m", *cells, f"{value / most:.2f}", f"{value:.2f}"])
     return [
         "Only GRPO was measured. What other sizes cost lies between two extremes: rollouts side by"
         " side cost nothing more, or each as much as here.",
@@ -157,7 +167,7 @@ def _bounds(grpo: MeasuredStep, known: Mapping[float, KnownWorth]) -> list[str]:
     ]
 
 
-def _choices(measured: MeasuredSteps, known: Mapping[float, KnownWorth]) -> list[_Choice]:
+def _choices(measured: MeasuredSteps, known: Known) -> list[_Choice]:
     """The sizes whose worth is known, the best first."""
     grpo = measured.grpo
     found = []
@@ -180,9 +190,16 @@ def _which_pays(choices: Sequence[_Choice], grpo: MeasuredStep) -> list[str]:
         f" {best.step.cost(grpo):.2f} times as long"
     )
     if best.gain.value <= 1:
-        return [f"None pays. The nearest is {of_each}: {said}. Stay with GRPO."]
+        return [f"None is shown to pay; stay with GRPO. The nearest is {of_each}: {said}."]
 
     lines = [f"{of_each} pays most: {said}, so it is {best.gain} times as good as GRPO."]
     if best.gain.low is None or best.gain.low <= 1:
-        lines.append("But the interval holds 1: it is open whether it pays at all.")
+        lines.append("But its interval holds 1, so it is open whether it pays at all.")
+    alike = [
+        _name(choice.step, grpo)
+        for choice in choices[1:]
+        if choice.gain.high is None or choice.gain.high >= best.gain.value
+    ]
+    if alike:
+        lines.append(f"Not told apart from it: {listed(alike)}.")
     return lines

@@ -23,6 +23,7 @@ class Costs:
         tokens: The mean length of a completion.
         peak_memory: In bytes; None where it is not known.
         phases: The mean seconds of each phase of a step.
+        rows_per_step: Rows of an optimiser step.
     """
 
     steps: int
@@ -34,6 +35,7 @@ class Costs:
     tokens: float
     peak_memory: float | None
     phases: Mapping[str, float] = field(default_factory=dict)
+    rows_per_step: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -115,6 +117,7 @@ def read_costs(runs: Sequence[RunFolder]) -> Costs:
         tokens=_mean(generating, "completions/mean_length"),
         peak_memory=max(memory, default=None),
         phases=phases,
+        rows_per_step=trained / steps,
     )
 
 

@@ -1,6 +1,7 @@
 """What a step is worth, as far as it is known: on the user's task, or in the authors' runs."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,23 +32,29 @@ class MeasuredWorth:
 
 def write_worths(folder: Path, worths: list[MeasuredWorth]) -> None:
     """Write what a comparison measured into its folder."""
-    files.write_json(folder / WORTHS, [*map(asdict, worths)])
+    files.write_json(folder / WORTHS, {"methods": [*map(asdict, worths)]})
 
 
 def read_worths(folder: Path) -> list[MeasuredWorth]:
     """What `write_worths` wrote; nothing where it did not."""
-    written: Any = files.read_json(folder / WORTHS) or []
+    written: dict[str, Any] = files.read_json(folder / WORTHS) or {"methods": []}
     return [
         MeasuredWorth(one["method"], one["rollouts_per_row"], _value(one["value"]))
-        for one in written
+        for one in written["methods"]
     ]
 
 
 def _value(written: dict[str, Any]) -> StepValue:
-    ratios = {}
-    for name in ("worth", "cost", "gain"):
-        ratios[name] = Ratio(**written[name]) if written[name] else None
+    ratios = {name: _ratio(written[name]) for name in ("worth", "cost", "gain")}
     return StepValue(**{**written, **ratios})
+
+
+def _ratio(written: dict[str, Any] | None) -> Ratio | None:
+    """JSON has no infinity: an interval with a lower end alone is open above."""
+    if written is None:
+        return None
+    is_open = written["low"] is not None and written["high"] is None
+    return Ratio(**{**written, "high": math.inf}) if is_open else Ratio(**written)
 
 
 @dataclass(frozen=True)
@@ -69,10 +76,17 @@ def authors_worths() -> Mapping[int, Ratio]:
     return {int(size): Ratio(*ends) for size, ends in worths.items()}
 
 
-def known_worths(measured: list[MeasuredWorth]) -> dict[float, KnownWorth]:
-    """The worth of a step of PODS by n/m; what the user measured stands before the authors'."""
-    known = {float(size): KnownWorth(ratio, "authors'") for size, ratio in authors_worths().items()}
+#: By the name of the method and n/m.
+Known = Mapping[tuple[str, float], KnownWorth]
+
+
+def known_worths(measured: list[MeasuredWorth]) -> Known:
+    """The worths that are known; what the user measured stands before the authors'."""
+    known = {
+        ("pods", float(size)): KnownWorth(ratio, "authors'")
+        for size, ratio in authors_worths().items()
+    }
     for one in measured:
-        if one.method == "pods" and one.value.worth is not None:
-            known[one.rollouts_per_row] = KnownWorth(one.value.worth, "yours")
+        if one.value.worth is not None:
+            known[one.method, one.rollouts_per_row] = KnownWorth(one.value.worth, "yours")
     return known

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from podslab.recommend.costs_of_runs import read_costs
-from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
+from podslab.recommend.measured_steps import GRPO, MeasuredStep, MeasuredSteps
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
 
@@ -40,23 +40,18 @@ def read_logs(sources: Sequence[Path]) -> MeasuredSteps:
     Raises:
         InvalidInputError: A source holds no timed steps.
     """
-    found: list[MeasuredStep] = []
+    steps: list[MeasuredStep] = []
     for source in sources:
-        found += _read(source)
-
-    by_sizes: dict[tuple[float, float | None], list[MeasuredStep]] = {}
-    for step in found:
-        by_sizes.setdefault((step.rollouts_per_row, step.rows), []).append(step)
-    steps = [_mean(alike) for alike in by_sizes.values()]
-    steps.sort(key=lambda step: (step.rollouts_per_row, step.rows or 0.0))
+        steps += _read(source)
+    steps.sort(key=lambda step: (step.method != GRPO, step.rollouts_per_row, step.rows or 0.0))
     return MeasuredSteps(of=", ".join(map(str, sources)), machine="", steps=steps)
 
 
 def _read(source: Path) -> list[MeasuredStep]:
     if source.is_file() and source.name != "trainer_state.json":
         return [_of_verl(source)]
-    if runs := find_runs(source) if source.is_dir() else []:
-        return [_of_podsrl(run) for run in runs]
+    if source.is_dir() and any(source.rglob("config.yaml")):
+        return _of_podsrl(find_runs(source))
     if source.exists() and (states := _states_of_trl(source)):
         return [_of_trl(states[-1])]
     raise InvalidInputError(
@@ -65,36 +60,35 @@ def _read(source: Path) -> list[MeasuredStep]:
     )
 
 
-def _mean(steps: Sequence[MeasuredStep]) -> MeasuredStep:
-    """The mean of steps of the same sizes, each run with the weight of its steps."""
-    total = sum(step.steps for step in steps)
-    phases = dict.fromkeys(phase for step in steps for phase in step.seconds)
-    seconds = {}
-    for phase in phases:
-        seconds[phase] = sum(step.steps * step.seconds.get(phase, 0.0) for step in steps) / total
-    peaks = [step.peak_memory for step in steps if step.peak_memory is not None]
-    return MeasuredStep(
-        rollouts_per_row=steps[0].rollouts_per_row,
-        rows=steps[0].rows,
-        seconds=seconds,
-        steps=total,
-        peak_memory=max(peaks, default=None),
-    )
-
-
 # ---- podsrl in TRL
 
 
-def _of_podsrl(run: RunFolder) -> MeasuredStep:
-    """From metrics.jsonl, without its first line, which warms up."""
-    costs = read_costs([run])
-    return MeasuredStep(
-        rollouts_per_row=costs.rollouts_per_row,
-        rows=round(costs.rows),
-        seconds=costs.phases,
-        steps=costs.steps,
-        peak_memory=costs.peak_memory,
-    )
+#: Settings that say which runs are of one kind.
+_OF_A_KIND = ("arm", "num_rollouts", "num_generations", "per_device_train_batch_size")
+
+
+def _of_podsrl(runs: Sequence[RunFolder]) -> list[MeasuredStep]:
+    """From the metrics of each kind of runs, without the first line of each log."""
+    kinds: dict[tuple[Any, ...], list[RunFolder]] = {}
+    for run in runs:
+        config = run.config()
+        kinds.setdefault(tuple(config.get(name) for name in _OF_A_KIND), []).append(run)
+
+    steps = []
+    for (arm, *_), of_kind in kinds.items():
+        costs = read_costs(of_kind)
+        is_grpo = costs.rollouts_per_row == 1 and arm in (None, "grpo", "grpo_ga")
+        steps.append(
+            MeasuredStep(
+                method=GRPO if is_grpo else str(arm),
+                rollouts_per_row=costs.rollouts_per_row,
+                rows=round(costs.rows_per_step),
+                seconds=costs.phases,
+                steps=costs.steps,
+                peak_memory=costs.peak_memory,
+            )
+        )
+    return steps
 
 
 # ---- TRL itself
@@ -126,7 +120,7 @@ def _of_trl(state: Path) -> MeasuredStep:
             " second line of them (logging_steps)"
         )
     seconds = fmean(float(line["step_time"]) for line in logged)
-    return MeasuredStep(rollouts_per_row=1.0, seconds={"step": seconds}, steps=len(logged))
+    return MeasuredStep(GRPO, rollouts_per_row=1.0, seconds={"step": seconds}, steps=len(logged))
 
 
 # ---- verl
@@ -158,6 +152,7 @@ def _of_verl(log: Path) -> MeasuredStep:
     rows = sum(float(line.get("pods/kept_rollouts", 0.0)) for line in logged)
     peaks = [float(line[_MEMORY_OF_VERL]) for line in logged if line.get(_MEMORY_OF_VERL)]
     return MeasuredStep(
+        method="pods" if rollouts > rows else GRPO,
         rollouts_per_row=rollouts / rows if rows else 1.0,
         rows=round(rows / len(logged)) if rows else None,
         seconds=seconds,

@@ -9,6 +9,8 @@ from podsrl.rollout_log import files
 
 #: The file of the steps that were measured, in the folder of a comparison.
 STEPS = "steps.json"
+#: The method that others are compared with.
+GRPO = "grpo"
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,7 @@ class MeasuredStep:
     """The mean step of some sizes.
 
     Args:
+        method: Its name; "grpo" if all rollouts are trained on.
         rollouts_per_row: Rollouts that are generated for each row of the update, n/m.
         rows: Of a step, of all prompts; None where it is not known.
         seconds: By phase.
@@ -24,17 +27,13 @@ class MeasuredStep:
         problem: Why the sizes could not be run.
     """
 
+    method: str
     rollouts_per_row: float
     rows: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     steps: int = 0
     peak_memory: float | None = None
     problem: str = ""
-
-    @property
-    def trains_on_all(self) -> bool:
-        """Whether all rollouts are trained on, as GRPO does."""
-        return self.rollouts_per_row == 1
 
     @property
     def total(self) -> float:
@@ -62,8 +61,8 @@ class MeasuredSteps:
 
     @property
     def grpo(self) -> MeasuredStep | None:
-        """The step that others are compared with: all rollouts are trained on, and the fewest."""
-        steps = [step for step in self.steps if step.trains_on_all and step.steps]
+        """The step that others are compared with: GRPO's, with the fewest rows."""
+        steps = [step for step in self.steps if step.method == GRPO and step.steps]
         return min(steps, key=lambda step: step.rows or 0.0, default=None)
 
     def write(self, folder: Path) -> None:

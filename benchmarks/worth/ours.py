@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.comparison.in_words import read_reported
+from benchmarks.comparison.front_tables import read_reported
+from benchmarks.comparison.intervals import Difference, difference
 from benchmarks.comparison.model import at_start
-from benchmarks.comparison.outcomes import curve
+from benchmarks.comparison.outcomes import compared, curve
 from benchmarks.comparison.records import Reported
 from podslab.statistics.curves import ArmCurves
 from podslab.statistics.worth import StepValue, step_value
@@ -136,3 +137,17 @@ def _price_of_step(runs: Sequence[Result], rollout: float, *, is_spared: bool) -
 def right_at_start(stage: Stage) -> float:
     """The share of samples that are right before training, of tuning questions of the set."""
     return float(at_start()[stage.set]["sampled"])
+
+
+def difference_from(
+    stage: Stage,
+    arm: str,
+    beside: str,
+    *,
+    measure: str = "greedy",
+    axis: str = "seconds",
+    over_run: bool = True,
+) -> Difference:
+    """How far an arm is above another one, paired by seeds and questions."""
+    pair = results(stage, arm), results(stage, beside)
+    return difference(compared(*pair, measure=measure, axis=axis, over_run=over_run))

@@ -1,5 +1,7 @@
 """The tables of what a step is worth and costs. The sentences around them are written by hand."""
 
+from benchmarks.comparison.cells import points
+from benchmarks.comparison.intervals import holm
 from benchmarks.markdown import table
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import SIZES, machines
@@ -91,6 +93,53 @@ def of_ours() -> list[str]:
         )
     heads = ["runs", "set", "seeds", "samples right at first", "worth", "cost", "worth / cost"]
     heads += ["pays", "worth over half the steps", "worth by pass@1"]
+    return table(heads, rows)
+
+
+def front() -> list[str]:
+    """What the README shows of our comparison, a row for each set of questions."""
+    rows = []
+    for stage in ours.SHORT:
+        found = ours.value(stage, "pods")
+        others = [ours.value(stage, arm).gain for arm in ("max_contrast", "rejection-sampling")]
+        samples = ours.difference_from(
+            stage, "pods", ours.REFERENCE, measure="pass_1", over_run=False
+        )
+        rows.append(
+            [
+                stage.set,
+                f"{100 * ours.right_at_start(stage):.0f} %",
+                str(found.worth),
+                str(found.cost),
+                f"**{found.gain}**",
+                f"{100 * samples.mean:+.1f}",
+                *map(str, others),
+            ]
+        )
+    heads = ["set", "samples right at the start", "PODS: worth", "cost", "worth / cost"]
+    return table([*heads, "pass@1 at the end", "max_contrast", "rejection-sampling"], rows)
+
+
+def beside_large_batches() -> list[str]:
+    """Arms beside GRPO whose generation serves four updates, both goes on middle pooled."""
+    rows = []
+    beside = "grpo-8x4"
+    for stage in ours.BATCH:
+        arms = [ours.REFERENCE, *(arm for arm in ours.arms(stage) if arm != beside)]
+        found = {arm: ours.difference_from(stage, arm, beside) for arm in arms}
+        adjusted = holm([one.p for one in found.values()])
+        for (arm, one), p in zip(found.items(), adjusted, strict=True):
+            rows.append(
+                [
+                    stage.set,
+                    str(len(ours.results(stage, arm))),
+                    arm,
+                    points(one),
+                    "< 0.001" if p < 0.001 else f"{p:.3f}",
+                    str(ours.value(stage, arm, beside).gain),
+                ]
+            )
+    heads = ["set", "seeds", "arm", "points over the run", "p, by Holm", "worth / cost"]
     return table(heads, rows)
 
 

@@ -102,6 +102,12 @@ def _of_all_stages(arm: str, what: str, digits: int = 2) -> tuple[str, str]:
     return _range([ratio.value for ratio in ratios if ratio is not None], digits)
 
 
+def _long_by_samples() -> tuple[str, ...]:
+    """Worth over cost of PODS by pass@1 in the long runs."""
+    gains = [ours.value(stage, "pods", measure="pass_1").gain for stage in ours.LONG]
+    return tuple(f"{gain.value:.2f}" for gain in gains if gain is not None)
+
+
 def _form(at: int) -> tuple[str, str]:
     """The share in the asked form of GRPO and of PODS, 64 -> 16, at a point; GSM8K, Qwen."""
     (setting,) = [one for one in authors.SIZES if one.n == 64]
@@ -166,11 +172,7 @@ _IN_WORTH = (
         "GRPO ends at {} and PODS at {}",
         lambda: _shares(authors.LLAMA, -1),
     ),
-    Quote(
-        WORTH,
-        "in the long runs on steps, where a step cost {}",
-        lambda: (cost_of(ours.value(ours.LONG[1], "pods")),),
-    ),
+    Quote(WORTH, "worth / cost was {} on middle and {} on steps", _long_by_samples),
     Quote(
         WORTH,
         "(rejection-sampling) are worth {} to {} steps",
@@ -339,6 +341,11 @@ _IN_EVIDENCE = (
         EVIDENCE,
         "whatever the share of right answers: {} to {}",
         lambda: _of_all_stages("pods", "worth"),
+    ),
+    Quote(
+        EVIDENCE,
+        "By samples worth / cost was {} on middle and {} on steps",
+        _long_by_samples,
     ),
     Quote(EVIDENCE, "Cost was about two as well, {} to {}", lambda: _of_all_stages("pods", "cost")),
     Quote(

@@ -182,6 +182,14 @@ def test_worths_that_were_measured_on_the_users_task_stand_before_the_authors(tm
     assert known_worths(read_worths(tmp_path))["pods", 4.0].whose == "authors'"
 
 
+@pytest.mark.parametrize("name", ["steps.json", "worth.json"])
+def test_a_damaged_file_of_a_comparison_is_named(name, tmp_path, capsys):
+    write_run(tmp_path / "grpo", n=2, arm="grpo")
+    (tmp_path / name).write_text('{"steps": [{}], "methods": [{}], "of": "", "machine": ""}')
+    assert main(["recommend", str(tmp_path)]) == 2
+    assert f"{tmp_path / name} is damaged" in capsys.readouterr().err
+
+
 # ---- logs
 
 

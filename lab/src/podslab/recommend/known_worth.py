@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from podslab.statistics.worth import Ratio, StepValue
+from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
 
 #: The file of the worths that a comparison measured, in its folder.
@@ -36,12 +37,21 @@ def write_worths(folder: Path, worths: list[MeasuredWorth]) -> None:
 
 
 def read_worths(folder: Path) -> list[MeasuredWorth]:
-    """What `write_worths` wrote; nothing where it did not."""
+    """What `write_worths` wrote; nothing where it did not.
+
+    Raises:
+        InvalidInputError: The file is damaged, or of another version.
+    """
     written: dict[str, Any] = files.read_json(folder / WORTHS) or {"methods": []}
-    return [
-        MeasuredWorth(one["method"], one["rollouts_per_row"], _value(one["value"]))
-        for one in written["methods"]
-    ]
+    try:
+        return [
+            MeasuredWorth(one["method"], one["rollouts_per_row"], _value(one["value"]))
+            for one in written["methods"]
+        ]
+    except (KeyError, TypeError) as error:
+        raise InvalidInputError(
+            f"{folder / WORTHS} is damaged ({error}): the same pods compare writes it anew"
+        ) from error
 
 
 def _value(written: dict[str, Any]) -> StepValue:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
 
 #: The file of the steps that were measured, in the folder of a comparison.
@@ -72,9 +73,18 @@ class MeasuredSteps:
 
     @classmethod
     def read(cls, folder: Path) -> "MeasuredSteps | None":
-        """What `write` wrote into a folder; None where it did not."""
+        """What `write` wrote into a folder; None where it did not.
+
+        Raises:
+            InvalidInputError: The file is damaged, or of another version.
+        """
         value: dict[str, Any] | None = files.read_json(folder / STEPS)
         if value is None:
             return None
-        steps = [MeasuredStep(**step) for step in value["steps"]]
-        return cls(of=value["of"], machine=value["machine"], steps=steps)
+        try:
+            steps = [MeasuredStep(**step) for step in value["steps"]]
+            return cls(of=value["of"], machine=value["machine"], steps=steps)
+        except (KeyError, TypeError) as error:
+            raise InvalidInputError(
+                f"{folder / STEPS} is damaged ({error}): pods recommend train.py measures anew"
+            ) from error

@@ -144,7 +144,11 @@ def test_the_size_whose_worth_is_farthest_above_its_cost_is_named():
     assert "Not told apart" not in said
     assert "yours: measured by pods compare" in said
 
-    wide = {**known, ("pods", 16.0): KnownWorth(Ratio(3.0, 1.0, 9.0), "authors'")}
+    # On the user's task 4 m is not worth its cost: what the authors found of 16 m says nothing then.
+    poor = {**known, ("pods", 4.0): KnownWorth(Ratio(0.7, 0.6, 0.8), "yours")}
+    assert "None is shown to pay; stay with GRPO." in answer(MeasuredSteps("x", "", steps), poor)
+
+    wide = {**known, ("pods", 16.0): KnownWorth(Ratio(3.0, 1.0, 9.0), "yours")}
     assert "Not told apart from it: pods, n = 16 m." in answer(MeasuredSteps("x", "", steps), wide)
 
     unsure = {("pods", 4.0): KnownWorth(Ratio(1.4, 1.0, 1.9), "yours")}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from podslab.columns import aligned
 from podslab.durations import duration
-from podslab.recommend.known_worth import Known, KnownWorth
+from podslab.recommend.known_worth import AUTHORS, YOURS, Known, KnownWorth
 from podslab.recommend.measured_steps import GRPO, MeasuredStep, MeasuredSteps
 from podslab.report.summary import UNKNOWN, memory
 from podslab.statistics.worth import Ratio
@@ -59,9 +59,9 @@ def answer(measured: MeasuredSteps, known: Known) -> str:
     else:
         lines += _which_pays(_choices(measured, known), measured.grpo)
     whose = {one.whose for one in known.values()}
-    if "yours" in whose:
-        lines.append("yours: measured by pods compare, in this folder.")
-    if "authors'" in whose:
+    if YOURS in whose:
+        lines.append("yours: measured by pods compare, in this folder; only these are compared.")
+    if AUTHORS in whose:
         lines.append(_AUTHORS_TASK)
     return "\n".join(lines)
 
@@ -168,14 +168,18 @@ def _bounds(grpo: MeasuredStep, known: Known) -> list[str]:
 
 
 def _choices(measured: MeasuredSteps, known: Known) -> list[_Choice]:
-    """The sizes whose worth is known, the best first."""
+    """The sizes whose worth is known, the best first.
+
+    If any was measured on the user's task, those alone: worths of two tasks are not compared.
+    """
     grpo = measured.grpo
     found = []
     for step in _with_worth(measured, known):
         worth = _worth_of(step, known)
         if grpo is not None and worth is not None:
             found.append(_Choice(step, over_cost(worth.ratio, step.cost(grpo)), worth.whose))
-    return sorted(found, key=lambda choice: -choice.gain.value)
+    yours = [choice for choice in found if choice.whose == YOURS]
+    return sorted(yours or found, key=lambda choice: -choice.gain.value)
 
 
 def _which_pays(choices: Sequence[_Choice], grpo: MeasuredStep) -> list[str]:

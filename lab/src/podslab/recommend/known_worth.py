@@ -13,6 +13,8 @@ from podsrl.rollout_log import files
 
 #: The file of the worths that a comparison measured, in its folder.
 WORTHS = "worth.json"
+#: On whose task a worth was measured.
+YOURS, AUTHORS = "yours", "authors'"
 _AUTHORS = Path(__file__).with_name("authors_worth.json")
 
 
@@ -73,7 +75,7 @@ class KnownWorth:
 
     Args:
         ratio: The worth.
-        whose: "yours", or "authors'".
+        whose: `YOURS` or `AUTHORS`.
     """
 
     ratio: Ratio
@@ -93,10 +95,10 @@ Known = Mapping[tuple[str, float], KnownWorth]
 def known_worths(measured: list[MeasuredWorth]) -> Known:
     """The worths that are known; what the user measured stands before the authors'."""
     known = {
-        ("pods", float(size)): KnownWorth(ratio, "authors'")
+        ("pods", float(size)): KnownWorth(ratio, AUTHORS)
         for size, ratio in authors_worths().items()
     }
     for one in measured:
         if one.value.worth is not None:
-            known[one.method, one.rollouts_per_row] = KnownWorth(one.value.worth, "yours")
+            known[one.method, one.rollouts_per_row] = KnownWorth(one.value.worth, YOURS)
     return known

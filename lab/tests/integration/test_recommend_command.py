@@ -144,7 +144,7 @@ def test_the_size_whose_worth_is_farthest_above_its_cost_is_named():
     assert "Not told apart" not in said
     assert "yours: measured by pods compare" in said
 
-    # On the user's task 4 m is not worth its cost: what the authors found of 16 m says nothing then.
+    # Where 4 m is not worth its cost on the user's task, the authors' 16 m says nothing.
     poor = {**known, ("pods", 4.0): KnownWorth(Ratio(0.7, 0.6, 0.8), "yours")}
     assert "None is shown to pay; stay with GRPO." in answer(MeasuredSteps("x", "", steps), poor)
 

@@ -12,11 +12,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.folders import RESULTS
 from podslab.cli.demo import summary
 from podslab.comparison.comparison import read_comparison
 from podslab.report.arms_in_words import LABELS, ArmInWords, arms_in_words
 from podslab.report.load_runs import Choices, Comparison, load_comparison
+from podslab.statistics.curves import ArmCurves, Floats
 from podsrl.rollout_log.files import write_json, write_whole
 
 FOLDER = RESULTS / "demo"
@@ -94,14 +97,15 @@ def section(name: str, condensed: Mapping[str, Any]) -> str:
         "",
         f"{condensed['cpu']}; commit {commit}. {condensed['note']}",
         "",
-        *_printed(arms, condensed["seconds"]),
+        *_printed(arms, condensed["seconds"], condensed["curves"]),
     ]
 
     seeds = condensed["seeds"]
     if len(seeds) > 1:
         for place, seed in enumerate(seeds):
             arms_of_seed = [_of_seed(arm, place) for arm in arms]
-            lines += [f"Seed {seed}:", "", *_printed(arms_of_seed, condensed["seconds"])]
+            curves = {arm: [runs[place]] for arm, runs in condensed["curves"].items()}
+            lines += [f"Seed {seed}:", "", *_printed(arms_of_seed, condensed["seconds"], curves)]
     return "\n".join(lines)
 
 
@@ -118,8 +122,31 @@ def _of_seed(arm: ArmInWords, place: int) -> ArmInWords:
     )
 
 
-def _printed(arms: Sequence[ArmInWords], seconds: float) -> list[str]:
-    return ["```", summary(arms, seconds), "```", ""]
+def _printed(
+    arms: Sequence[ArmInWords], seconds: float, curves: Mapping[str, Sequence[Any]]
+) -> list[str]:
+    of_arms = {arm: _arm_curves(arm, runs, arms[0].answers) for arm, runs in curves.items()}
+    return ["```", summary(arms, seconds, of_arms), "```", ""]
+
+
+def _arm_curves(arm: str, runs: Sequence[Mapping[str, Any]], answers: int) -> ArmCurves:
+    """The curves of an arm, from what `_curves` kept."""
+
+    def table(name: str) -> Floats:
+        return np.array([run[name] for run in runs], dtype=float)
+
+    accuracy = table("accuracy")
+    return ArmCurves(
+        arm=LABELS.get(arm, arm),
+        seeds=tuple(run["seed"] for run in runs),
+        steps=table("steps"),
+        seconds=table("seconds"),
+        generated=table("generated"),
+        trained=table("trained"),
+        accuracy=accuracy,
+        length=np.full_like(accuracy, np.nan),
+        answers=np.full_like(accuracy, answers),
+    )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from benchmarks.folders import RESULTS
 from benchmarks.markdown import table
 from benchmarks.published.kept_curves import read_kept
-from podslab.report.curves import ArmCurves
-from podslab.report.statistics import Speedup, best_point, mean_over_seeds, speed_up
 from podslab.report.summary import interval, median, speed
+from podslab.statistics.curves import ArmCurves
+from podslab.statistics.speedup import Speedup, best_point, mean_over_seeds, speed_up
 
 #: The curves of an experiment's arms, the reference first.
 Experiment = dict[str, ArmCurves]
@@ -41,26 +41,6 @@ def settings() -> list[str]:
         "best accuracy",
     ]
     return table(heads, rows)
-
-
-def settings_in_words() -> list[str]:
-    """The least and the most of the five settings, in a sentence."""
-    speedups = [
-        speed_up(_reference(arms), arms["pods"]) for arms in _experiments_with_pods().values()
-    ]
-    # What never gets there is 0 times as fast, as it is in a resample.
-    ratios = [speedup.ratio or 0.0 for speedup in speedups]
-    faster = sum(ratio > 1 for ratio in ratios)
-    intervals_above_1 = sum((speedup.low or 0.0) > 1 for speedup in speedups)
-
-    # The runs on eight GPUs are not paired, so they have no ratio run by run.
-    medians = [speedup.median for speedup in speedups if speedup.median is not None]
-    return [
-        f"In the authors' own result files PODS is {min(ratios):.1f} to {max(ratios):.1f} times as"
-        f" fast as GRPO or GRPO-GA, in {faster} of {len(ratios)} settings. The 95 % interval over"
-        f" runs lies above 1 in {intervals_above_1} of them. Run by run the medians are"
-        f" {min(medians):.1f} to {max(medians):.1f}, where runs are paired."
-    ]
 
 
 def speed_up_on_one_gpu() -> Speedup:

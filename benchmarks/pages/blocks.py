@@ -5,32 +5,36 @@ A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. What stand
 
 from collections.abc import Callable
 
-from benchmarks.comparison import in_words
+from benchmarks.comparison import front_tables
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.markdown import BLOCK
 from benchmarks.pages import authors_runs, sizes
+from benchmarks.worth import page as worth
 
-#: The pages that hold blocks; `pods recommend` prints the one in the laboratory. The README may
-#: have none.
+#: The pages that hold blocks.
 PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "evidence.md",
-    ROOT / "docs" / "methods.md",
-    ROOT / "lab" / "src" / "podslab" / "recommend" / "advice.md",
     RESULTS / "published.md",
+    RESULTS / "worth.md",
 )
 #: What makes the lines of each block.
 BLOCKS: dict[str, Callable[[], list[str]]] = {
     "published": authors_runs.settings,
-    "published-range": authors_runs.settings_in_words,
     "published-sizes": authors_runs.sizes_and_rules,
-    "sizes": sizes.in_words,
     "sizes-with-vllm": sizes.steps_with_vllm,
-    "comparison": lambda: in_words.state(in_words.read_reported()),
-    "comparison-front": lambda: in_words.front(in_words.read_reported()),
-    "comparison-longer": lambda: in_words.beside_and_longer(in_words.read_reported()),
-    "comparison-advice": lambda: in_words.advised(in_words.read_reported()),
-    "comparison-differences": lambda: in_words.differences(in_words.read_reported()),
+    "worth-authors": worth.of_authors,
+    "worth-form": worth.form_and_answers,
+    "worth-sensitivity": worth.sensitivities,
+    "worth-machines": worth.by_machine,
+    "worth-ours": worth.of_ours,
+    "worth-arms": worth.of_our_arms,
+    "worth-long": worth.of_our_long_arms,
+    "worth-price": worth.at_small_price,
+    "worth-front": worth.front,
+    "worth-batch": worth.beside_large_batches,
+    "comparison-differences": lambda: front_tables.differences(front_tables.read_reported()),
+    "comparison-variety": lambda: front_tables.variety(front_tables.read_reported()),
 }
 
 

@@ -1,16 +1,11 @@
 """What the pages say of a step at the paper's sizes, computed again from its raw files."""
 
 from benchmarks.folders import RESULTS
-from benchmarks.sizes.page import in_short, table_of_steps_with_vllm
+from benchmarks.sizes.page import table_of_steps_with_vllm
 from benchmarks.sizes.raw_file import read_raw, vllm_file
 from benchmarks.sizes.steps import Measured
 
 _RAW = RESULTS / "sizes.jsonl"
-
-
-def in_words() -> list[str]:
-    """How long steps take beside one another, in a few sentences."""
-    return in_short(_read())
 
 
 def steps_with_vllm() -> list[str]:

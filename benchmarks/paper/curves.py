@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from podslab.report.curves import ArmCurves
+from podslab.statistics.curves import ArmCurves
 
 Run = Mapping[str, Any]
 Runs = Sequence[Run]

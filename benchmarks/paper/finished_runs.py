@@ -3,7 +3,7 @@
 from typing import Any
 
 from podslab.evaluation.records import evaluations
-from podslab.report.curves import share_passed
+from podslab.statistics.curves import share_passed
 from podsrl.rollout_log.run_folder import PHASES, RunFolder
 
 

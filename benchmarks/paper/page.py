@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from benchmarks.markdown import table
 from benchmarks.paper.curves import Runs, accuracy_at, curves
 from podslab.report.drawing import looks, render, style, wrapped
-from podslab.report.statistics import speed_up
 from podslab.report.summary import interval, median, speed
+from podslab.statistics.speedup import speed_up
 from podslab.training.config_file import read_config
 from podsrl.rollout_log.files import write_whole
 

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         comparisons = read_published(args.folder)
         if args.keep:
-            keep(comparisons, args.keep)
+            keep(args.folder, args.keep)
         report = write_report(comparisons, args.out, "PODS: the authors' published results")
     except PodsError as error:
         print(error, file=sys.stderr)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podslab.report.curves import ArmCurves, Floats
 from podslab.report.load_runs import Arm, Comparison
+from podslab.statistics.curves import ArmCurves, Floats
 from podsrl.errors import InvalidInputError
 
 #: The authors read every curve at the recorded point nearest to 0, 2, ..., 30 minutes.

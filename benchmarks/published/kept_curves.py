@@ -1,34 +1,59 @@
-"""The curves of the authors' runs, kept in results/published.json: accuracy over time, no more."""
+"""The curves of the authors' runs, kept in results/published.json: accuracy over time and steps."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from podslab.report.curves import ArmCurves, Floats
-from podslab.report.load_runs import Comparison
+from benchmarks.published.result_files import read_published
+from podslab.statistics.curves import ArmCurves, Floats
 from podsrl.rollout_log.files import write_json
 
 SOURCE = "github.com/YixuanEvenXu/pods, results/ (Apache-2.0), commit 187f43b648f6"
 
 
-def keep(comparisons: Sequence[Comparison], file: str | Path) -> None:
-    """Write what the comparisons hold of each run: its seconds and its accuracies."""
-    kept = {}
-    for comparison in comparisons:
-        arms = {arm.curves.arm: _plain(arm.curves) for arm in comparison.arms}
-        kept[comparison.title] = arms
-    write_json(Path(file), {"source": SOURCE, "comparisons": kept})
+#: What the result files of one GPU count, beside what the paper counts.
+MEASURES = ("answer_accuracy", "format_accuracy", "both_accuracy")
+#: By the title of the comparison and the arm.
+Kept = dict[str, dict[str, ArmCurves]]
 
 
-def read_kept(file: Path) -> dict[str, dict[str, ArmCurves]]:
-    """By the title of the comparison and the arm, the curves that `keep` wrote."""
-    kept = json.loads(file.read_text(encoding="utf-8"))["comparisons"]
-    comparisons = {}
-    for title, arms in kept.items():
-        comparisons[title] = {name: _curves(name, arm) for name, arm in arms.items()}
+def keep(folder: str | Path, file: str | Path) -> None:
+    """Write what a folder of result files holds of each run: seconds, steps and accuracies."""
+    kept: dict[str, dict[str, Any]] = {}
+    for comparison in read_published(folder):
+        kept[comparison.title] = {arm.name: _plain(arm.curves) for arm in comparison.arms}
+
+    measures: dict[str, dict[str, Any]] = {}
+    for measure in MEASURES:
+        measures[measure] = {}
+        for comparison in read_published(folder, measure):
+            accuracies = {arm.name: _rounded(arm.curves.accuracy) for arm in comparison.arms}
+            measures[measure][comparison.title] = accuracies
+    write_json(Path(file), {"source": SOURCE, "comparisons": kept, "measures": measures})
+
+
+def read_kept(file: Path, measure: str | None = None) -> Kept:
+    """The curves that `keep` wrote.
+
+    Args:
+        file: Where.
+        measure: One of `MEASURES` in place of what the paper counts; then the runs on one GPU
+            alone.
+    """
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    comparisons: Kept = {}
+    for title, arms in kept["comparisons"].items():
+        if measure is None:
+            comparisons[title] = {name: _curves(name, arm) for name, arm in arms.items()}
+        elif title in kept["measures"][measure]:
+            accuracies = kept["measures"][measure][title]
+            comparisons[title] = {
+                name: _curves(name, {**arm, "accuracy": accuracies[name]})
+                for name, arm in arms.items()
+            }
     return comparisons
 
 
@@ -36,6 +61,7 @@ def _plain(curves: ArmCurves) -> dict[str, Any]:
     return {
         "seeds": list(curves.seeds),
         "seconds": _rounded(curves.seconds),
+        "steps": _rounded(curves.steps),
         "accuracy": _rounded(curves.accuracy),
         "answers": _rounded(curves.answers),
     }
@@ -55,7 +81,7 @@ def _curves(name: str, arm: Mapping[str, Any]) -> ArmCurves:
     return ArmCurves(
         arm=name,
         seeds=tuple(arm["seeds"]),
-        steps=unknown,
+        steps=np.array(arm["steps"], dtype=float),
         seconds=seconds,
         generated=unknown,
         trained=unknown,

@@ -17,12 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.published.csv_exports import read_multi_gpu
-from podslab.report.curves import ArmCurves
 from podslab.report.load_runs import Arm, Comparison
+from podslab.statistics.curves import ArmCurves
 from podsrl.errors import InvalidInputError
 
 _RUN = re.compile(r"(?P<setting>.+-(?P<n>\d+)-(?P<m>\d+)(-\d*\.\d+)?)-Run(?P<run>\d+)")
-_MEASURES = {"answer_accuracy": "ans_acc", "both_accuracy": "both_acc"}
+#: What is counted, and its key in the files.
+_MEASURES = {
+    "answer_accuracy": "ans_acc",
+    "format_accuracy": "for_acc",
+    "both_accuracy": "both_acc",
+}
 #: Problems of each dataset, all asked in every repeat.
 _PROBLEMS = {"gsm8k": 1319, "math500": 496, "amc23": 40}
 _REPEATS = 5
@@ -96,19 +101,28 @@ EXPERIMENTS = (
 )
 
 
-def read_published(folder: str | Path) -> list[Comparison]:
+def read_published(folder: str | Path, measure: str | None = None) -> list[Comparison]:
     """The comparisons that a folder of result files holds, as the authors publish them.
 
     An experiment of `EXPERIMENTS` is reported if its reference and another arm are there, and if it
     adds an arm to those before. Settings of no experiment are left out.
+
+    Args:
+        folder: It holds the result files.
+        measure: What is counted, in place of what the paper counts in each experiment. The exports
+            of several GPUs hold one measure alone, and are then left out.
 
     Raises:
         InvalidInputError: no results, or a damaged file; the message names it.
     """
     folder = Path(folder)
     settings = _files_of_settings(folder)
-    comparisons = [_single_gpu(folder, experiment, settings) for experiment in _chosen(settings)]
-    comparisons += [read_multi_gpu(path) for path in sorted(folder.glob("*-acc.csv"))]
+    comparisons = []
+    for experiment in _chosen(settings):
+        counted = replace(experiment, measure=measure or experiment.measure)
+        comparisons.append(_single_gpu(folder, counted, settings))
+    if measure is None:
+        comparisons += [read_multi_gpu(path) for path in sorted(folder.glob("*-acc.csv"))]
     if not comparisons:
         alone = f" to compare ({', '.join(sorted(settings))} alone)" if settings else ""
         raise InvalidInputError(

@@ -117,19 +117,32 @@ def in_short(measured: Measured) -> list[str]:
         if shape != _AUTHORS_SHAPE and len(steps) == 3:
             sentences.append(f"With {shape} the three take {_in_a_row(steps)}.")
 
-    by_transformers = [
-        step for step in _three_steps(measured, _AUTHORS_SHAPE, TRANSFORMERS) if step
-    ]
+    by_transformers = whole_seconds(measured, _AUTHORS_SHAPE)
     if len(by_transformers) == 3:
+        first, second, third = (f"{seconds:.1f}" for seconds in by_transformers)
         sentences.append(
-            f"Where transformers generates for {_AUTHORS_SHAPE}, they take"
-            f" {_in_a_row(by_transformers)}, nearly all of it for generating."
+            f"Where transformers generates for {_AUTHORS_SHAPE}, they took {first}, {second} and"
+            f" {third} s, nearly all of it for generating."
         )
     return [" ".join(sentences)]
 
 
 def _three_steps(measured: Measured, shape: str, engine: str) -> tuple[Step | None, ...]:
     return tuple(measured.step(shape, arm, engine) for arm in (GRPO, PODS, GRPO_GA))
+
+
+def whole_seconds(measured: Measured, shape: str) -> list[float]:
+    """The seconds of the whole steps of GRPO, PODS and GRPO-GA, as they were measured."""
+    seconds = []
+    for arm in (GRPO, PODS, GRPO_GA):
+        of_arm = [
+            sum(line["seconds"].values())
+            for line in measured.whole_steps(shape)
+            if line["case"]["arm"]["name"] == arm.name
+        ]
+        if of_arm:
+            seconds.append(median(of_arm))
+    return seconds
 
 
 def _in_a_row(steps: Sequence[Step]) -> str:

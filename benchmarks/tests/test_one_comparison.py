@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from benchmarks.comparison import advice, in_words, intervals, one_run, running
+from benchmarks.comparison import advice, front_tables, intervals, one_run, running
 from benchmarks.comparison.__main__ import main
 from benchmarks.comparison.foretold import foretold, named_by
 from benchmarks.comparison.model import WARM_STARTS, lessons
@@ -695,11 +695,6 @@ def test_where_nothing_is_better_the_reference_is_named_with_what_is_known_of_it
         False,
         True,
     )
-    on_the_set, *_ = in_words.advised(reported_of(records))
-    assert (
-        "grpo-8, as none was shown to be better (for short budgets only by the rule, see below)"
-        in on_the_set
-    )
     text = write_page(records).read_text(encoding="utf-8")
     assert "grpo-8 (none was shown to be better; itself for short budgets only)" in text
 
@@ -726,10 +721,6 @@ def test_an_advised_arm_that_gains_no_more_than_its_batch_is_named_with_that(rec
     assert beside.over_run.mean == pytest.approx(0.005, abs=0.0005)
     assert advice.beside_the_same_batch(found, "easy", "cppo") is None
     assert advice.beside_the_same_batch(found, "middle", "max_contrast") is None
-    on_the_set, *_ = in_words.advised(found)
-    assert "(rejection-sampling): no difference shown (+0.5 points; other runs, 100 steps of" in (
-        on_the_set
-    )
     text = write_page(records).read_text(encoding="utf-8")
     assert "max_contrast (no difference shown beside rejection-sampling)" in text
 
@@ -821,14 +812,6 @@ def test_sizes_and_counts_on_the_page_are_those_of_the_protocol(small, tmp_path)
     assert "16 samples" not in text
     assert "pass@16" not in text.lower()
 
-    longer = " ".join(in_words.beside_and_longer(reported_of(records)))
-    assert "generate 48 rollouts at once, which costs less than three times 16." in longer
-    assert "make three updates of them (grpo-8x4: TRL's" in longer
-    assert (
-        "after 180 s a pass@8 may be at most 3 points below its own start"
-        in in_words.advised(reported_of(records))[-1]
-    )
-
 
 def test_arms_that_choose_generate_as_many_at_once_as_the_one_that_they_stand_beside():
     reference = step_of(PROTOCOL, PROTOCOL.reference).rollouts
@@ -852,83 +835,17 @@ def test_an_arm_that_never_had_a_row_with_a_pass_has_no_cost_of_a_row(records):
     assert "| 32.0 | 56.0 | 0.90 |" in text
 
 
-def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
-    assert in_words.state(reported_of(records)) == ["No run of it has been made yet."]
-    assert in_words.differences(reported_of(records)) == ["No set is complete yet."]
-    assert in_words.beside_and_longer(reported_of(records)) == ["Not known yet."]
+def test_the_tables_of_the_evidence_page_have_complete_sets_alone(records):
+    assert front_tables.differences(reported_of(records)) == ["No set is complete yet."]
+    assert front_tables.variety(reported_of(records)) == ["Not known yet."]
 
     make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"end": 0.21})
-    (sentence,) = in_words.state(reported_of(records))
-    assert "36% of samples and 73% of greedy answers right at the start" in sentence
-    assert "grpo-8 has 35.0 % right over the run" in sentence
-    assert "better: max_contrast (+15.0);" in sentence
-    assert "no difference shown: none;" in sentence
-    assert "worse: rejection-sampling (-14.5);" in sentence
-    assert "at equal rollouts max_contrast of 2 arms is better, 1 worse." in sentence
-    # The fixture takes it for an arm that generates as many at once.
-    assert "beside rejection-sampling, which generates as many at once, better:" in sentence
-    front = in_words.front(reported_of(records))
-    assert front[2] == (
-        "| easy | 36% | 29 | max_contrast (+15.0) | rejection-sampling (-14.5) | - |"
-        " max_contrast of 2 arms is better, 1 worse |"
-    )
-    assert "its rule names max_contrast, for a model of 0.8 million" in front[-1]
-    longer = in_words.beside_and_longer(reported_of(records))
-    beside = longer.index("| set | grpo-8 | max_contrast |")
-    assert longer[beside + 2] == "| easy | better (+14.5) | better (+29.5) |"
-    # Half of the questions are solved in all of their samples, at the start and at the end.
-    assert "| easy | 50%, 50% | 50%, 50% | 50%, 50% | 50%, 50% |" in longer
-    heads, _, row, _ = in_words.differences(reported_of(records))
+    heads, _, row, _ = front_tables.differences(reported_of(records))
     assert heads == "| arm | easy |"
     assert row.endswith(": better |")
-
-    (file,) = (records.folder / "raw").glob("reported_easy_max_contrast_101*")
-    file.unlink()
-    text = "\n".join(in_words.state(reported_of(records)))
-    # Its block of three arms does not count without it.
-    assert f"It is under way: {len(small.runs) - 3} of {len(small.runs)} runs count" in text
-    assert "better" not in text
-
-
-def test_the_advice_on_the_pages_has_its_conditions(records):
-    assert in_words.advised(reported_of(records)) == [
-        "Nothing is advised yet: some runs are still to be made."
-    ]
-
-    make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"pass_k": (0.5, 0.25)})
-    on_the_set, to_all, short = in_words.advised(reported_of(records))
-    assert on_the_set == (
-        "* **36% of samples and 73% of greedy answers right at the start, answers of 29 tokens,"
-        " 45 s of training, 100 steps of grpo-8** (set easy): max_contrast. Its g/u was 0.90."
-        " Beside GRPO that generates as many rollouts at once for several updates"
-        " (rejection-sampling): better (+15.0 points; other runs, 100 steps of grpo-8)."
-    )
-    assert to_all.startswith(
-        "* **If you know nothing of your questions**: max_contrast, for a model of 0.8 million"
-    )
-    assert short == (
-        "* **rejection-sampling is for short budgets only, by the rule**: after 180 s a pass@16 may"
-        " be at most 3 points below its own start, and below that of max_contrast; on easy it was"
-        " -25.0 from its start and -25.0 from max_contrast."
-    )
-
-
-def test_advice_names_what_is_as_good_and_what_was_not_run_long(small, tmp_path):
-    small.values["stages"]["long"]["arms"] = ["grpo-8", "max_contrast"]
-    records = Records(small, tmp_path)
-    make_all(records, rejection_sampling={"end": 0.8}, max_contrast={"end": 0.8})
-    on_the_set, to_all = in_words.advised(reported_of(records))
-    assert ": max_contrast. Its g/u" in on_the_set
-    assert "Not told apart from it: rejection-sampling." in on_the_set
-    assert "**: max_contrast, for a model of 0.8 million" in to_all
-
-    (tmp_path / "other").mkdir()
-    records = Records(small, tmp_path / "other")
-    make_all(records, rejection_sampling={"end": 0.8})
-    on_the_set, to_all = in_words.advised(reported_of(records))
-    assert ": rejection-sampling. Its g/u" in on_the_set
-    assert "Of longer runs of it nothing is known." in on_the_set
-    assert "**: grpo-8, for a model of 0.8 million" in to_all
+    # Half of the questions are solved in all of their samples, at the start and at the end.
+    variety = front_tables.variety(reported_of(records))
+    assert "| easy | 50%, 50% | 50%, 50% | 50%, 50% | 50%, 50% |" in variety
 
 
 def test_an_incomplete_set_gets_no_advice(records):

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.published.kept_curves import keep, read_kept
 from benchmarks.published.result_files import EXPERIMENTS, read_published
-from podslab.report.statistics import speed_up
 from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
+from podslab.statistics.speedup import speed_up
 from podsrl.errors import InvalidInputError
 
 SAMPLE = Path(__file__).parents[2] / "tests" / "data" / "published"
@@ -293,7 +293,7 @@ def test_exports_with_one_arm_only_are_refused(tmp_path):
 
 def test_curves_that_were_kept_give_the_same_speed_up(tmp_path):
     (comparison, *_) = read_published(Path(__file__).parents[2] / "tests" / "data" / "published")
-    keep([comparison], tmp_path / "published.json")
+    keep(SAMPLE, tmp_path / "published.json")
     kept = read_kept(tmp_path / "published.json")[comparison.title]
     reference, pods = (arm.curves for arm in comparison.arms)
 
@@ -310,3 +310,14 @@ def test_the_five_settings_of_the_authors_are_kept_with_every_run():
         if "pods" in arms:
             runs.append([len(arm.seeds) for arm in arms.values()])
     assert sorted(runs) == [[4, 5], [5, 5], [10, 10], [10, 10], [10, 10]]
+
+
+def test_steps_and_every_measure_of_one_gpu_are_kept(tmp_path):
+    keep(SAMPLE, tmp_path / "published.json")
+    (title,) = read_kept(tmp_path / "published.json")
+    for measure in ("answer_accuracy", "format_accuracy", "both_accuracy"):
+        (comparison,) = read_published(SAMPLE, measure)
+        kept = read_kept(tmp_path / "published.json", measure)[title]
+        for arm in comparison.arms:
+            np.testing.assert_array_equal(kept[arm.name].steps, arm.curves.steps)
+            np.testing.assert_allclose(kept[arm.name].accuracy, arm.curves.accuracy, atol=1e-6)

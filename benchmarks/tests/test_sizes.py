@@ -417,7 +417,10 @@ def test_a_step_is_its_generation_and_its_update_whichever_arm_they_were_measure
     text = page(lines, by_vllm)
     assert "| 3B | PODS | 64 → 16 | 5.00 s | 3.00 s | **8.00 s** | 1.60 |" in text
     assert "5.0 s for GRPO (16 rollouts, 16 rows), 8.0 s for PODS" in text
-    assert "they take 53.0, 63.0 and 72.0 s" in text
+    # A whole step of GRPO-GA was not measured, and none is put together of parts.
+    assert "Where transformers generates" not in text
+    whole = page([*lines[:3], line(GRPO_GA, 65.0, 12.0)], by_vllm)
+    assert "they took 52.0, 64.0 and 77.0 s" in whole
     assert "| 3B | 1 x 64 | 5.00 s | 6,554 |" in text  # 64 x 512 tokens in 5 s
     assert "* generation by vLLM: 1.5B, 7B, 0.5B" in text
     assert "raw-vllm.jsonl" in text

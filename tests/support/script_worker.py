@@ -115,7 +115,7 @@ def train(job: Job, behave: dict) -> int:
         append_evaluation(
             run,
             Evaluation(
-                step=point + 1,
+                step=point,
                 training_seconds=seconds,
                 rollouts_generated=point,
                 rollouts_trained=point,

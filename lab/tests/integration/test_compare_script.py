@@ -14,12 +14,15 @@ import pytest
 
 pytest.importorskip("trl")
 
+from podslab.durations import duration
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
 from podslab.own_script.answer import Curve, Measured, difference, noise_of
 from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Job, Probe, told_by
 from podslab.own_script.plan import WallSeconds, known_methods
 from podslab.own_script.settings import GivenSettings, config_of
+from podslab.recommend.known_worth import read_worths
+from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.forked import Forked, pods
@@ -420,6 +423,47 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
     assert f"PODSConfig(..., {paste}" in out
     assert "held out, as the trainer has no eval_dataset" in out
     assert (tmp_path / "pods-compare" / "answer.png").is_file()
+
+
+def test_it_says_what_a_step_is_worth_and_costs_and_where_it_breaks_even(compare, tmp_path):
+    status, out, err = compare("--methods", "grpo,pods")
+    assert status == 0, err
+    (found,) = read_worths(tmp_path / "pods-compare")
+    # In 4 steps rewards rise from 0.2 to 0.4 with grpo and to 0.8 with pods, three times as fast;
+    # they are rounded to whole answers.
+    assert (found.method, found.rollouts_per_row) == ("pods", 2.0)
+    assert found.value.worth.value == pytest.approx(3.0, rel=0.05)
+    assert found.value.cost.value == pytest.approx(1.0)
+    assert found.value.gain.value == pytest.approx(found.value.worth.value)
+
+    said = out.partition("What a step is worth and costs, in steps of grpo")[2]
+    (line,) = [line for line in said.splitlines() if line.startswith("pods ")]
+    assert str(found.value.worth) in line
+    run = RunFolder(tmp_path / "pods-compare" / "reported" / "grpo-2e-05" / "seed-0")
+    seconds = found.value.worth.value * evaluations(run)[-1].training_seconds / 4
+    assert line.endswith(f"{duration(seconds)} a step")
+
+
+def test_a_cost_that_was_measured_elsewhere_is_put_beside_the_worth(compare, tmp_path):
+    steps = [
+        MeasuredStep("grpo", 1.0, 8, {"update": 1.0}, steps=3),
+        MeasuredStep("pods", 2.0, 8, {"update": 1.25}, steps=3),
+    ]
+    MeasuredSteps("train.py", "a large card", steps).write(tmp_path / "pods-compare")
+    status, out, err = compare("--methods", "grpo,pods")
+    assert status == 0, err
+    (found,) = read_worths(tmp_path / "pods-compare")
+    gain = f"{found.value.worth.value / 1.25:.2f}"
+    assert "On a large card a step of pods costs 1.25 (steps.json), so worth / cost is" in out
+    assert f"worth / cost is {gain} (" in out
+
+
+def test_a_worth_that_cannot_be_told_is_told_with_its_reason(compare, tmp_path):
+    rewards = {"grpo": 0.2, "pods": 0.8}
+    status, out, _ = compare("--methods", "grpo,pods", reward=rewards)
+    assert status == 0
+    assert "pods: no worth can be told: grpo learned no more than noise" in out
+    assert read_worths(tmp_path / "pods-compare")[0].value.worth is None
 
 
 def test_each_gpu_has_one_run_at_a_time_and_they_work_side_by_side(compare, tmp_path):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -18,6 +19,7 @@ from podslab.comparison.comparison import RunOf, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
 from podslab.report.arms_in_words import ArmInWords, arms_in_words, table, verdict
 from podslab.report.load_runs import Choices, load_comparison
+from podslab.statistics.curves import ArmCurves
 from podslab.training import run as experiment
 from podslab.training.config_file import read_config
 from podsrl.cli import main
@@ -102,9 +104,11 @@ def test_the_table_holds_the_numbers_of_the_runs_which_have_equal_training_time(
         before_last, last = (row["pods/training_seconds"] for row in steps[-2:])
         assert before_last < spec.amount <= last
 
-    said = demo.summary(shown, spec.amount)
+    found = load_comparison([spec.folder], Choices())
+    said = demo.summary(shown, spec.amount, {arm.name: arm.curves for arm in found.arms})
     assert f"{100 * shown[2].end[0]:.0f} %" in said
-    assert demo.ELSEWHERE in said
+    assert "tep of PODS was worth" in said
+    assert demo.PAYS in said
 
 
 def arm(label: str, early: list[float], end: list[float], answers: int = 256) -> ArmInWords:
@@ -121,6 +125,37 @@ def arm(label: str, early: list[float], end: list[float], answers: int = 256) ->
         [30.0] * seeds,
         answers,
     )
+
+
+def curves_of(name: str, accuracy: list[float], seconds: float = 1.0) -> ArmCurves:
+    """A run that was evaluated every 10 steps."""
+    steps = np.array([[10.0 * point for point in range(len(accuracy))]])
+    unknown = np.full_like(steps, np.nan)
+    return ArmCurves(
+        arm=name,
+        seeds=(0,),
+        steps=steps,
+        seconds=seconds * steps,
+        generated=unknown,
+        trained=unknown,
+        accuracy=np.array([accuracy]),
+        length=unknown,
+        answers=np.full_like(steps, 256.0),
+    )
+
+
+#: Runs that learn nothing.
+LEVEL = {name: curves_of(name, [0.1, 0.1, 0.1]) for name in ("grpo", "pods")}
+
+
+def test_its_last_lines_say_what_a_step_is_worth_and_costs():
+    arms = [arm("GRPO", [0.2], [0.5]), arm("PODS", [0.3], [0.7])]
+    # 20 points in 10 steps of PODS, and in 20 of GRPO; a step takes 1.4 s in place of 1 s
+    grpo = curves_of("grpo", [0.1, 0.2, 0.3, 0.4, 0.5])
+    pods = curves_of("pods", [0.1, 0.3, 0.5], seconds=1.4)
+    said = demo.summary(arms, 40.0, {"grpo": grpo, "pods": pods})
+    assert "A step of PODS was worth 2.0 of GRPO's, and took 1.4 times as long." in said
+    assert "can't be told from these runs: grpo learned no more" in demo.summary(arms, 40.0, LEVEL)
 
 
 def test_several_seeds_are_shown_as_their_mean_with_the_least_and_the_most():
@@ -148,7 +183,7 @@ def test_that_pods_does_not_lead_is_said():
 def test_what_so_few_answers_cannot_tell_is_called_level():
     def said(answers: int) -> str:
         arms = [arm("GRPO", [0.5], [0.5], answers), arm("PODS", [0.5], [0.58], answers)]
-        return demo.summary(arms, 40.0)
+        return demo.summary(arms, 40.0, LEVEL)
 
     # one standard error of a difference: sqrt(0.25 / 256 + 0.2436 / 256) = 4.4 points; 8 < 8.8
     assert "After 40 s PODS has the most right answers, 58 %: level with GRPO (50 %)." in said(256)
@@ -159,14 +194,14 @@ def test_what_so_few_answers_cannot_tell_is_called_level():
 def test_of_several_seeds_an_arm_is_ahead_if_it_is_in_all():
     ends = {"PODS": [0.55, 0.58, 0.4], "GRPO": [0.5, 0.5, 0.6], "GRPO-GA": [0.1, 0.2, 0.3]}
     arms = [arm(label, end, end) for label, end in ends.items()]
-    said = demo.summary(arms, 40.0)
+    said = demo.summary(arms, 40.0, LEVEL)
     assert "it has 51 %, ahead of GRPO-GA (20 %), level with GRPO (53 %)." in said
     assert "or not in the same order in all seeds." in said
 
     # ahead in all three, by 1 point of 3 x 256 answers: one standard error is 2.5 points
     arms = [arm("GRPO", [0.5] * 3, [0.5] * 3), arm("PODS", [0.5] * 3, [0.51] * 3)]
     assert "After 40 s PODS has the most right answers, 51 %: level with" in demo.summary(
-        arms, 40.0
+        arms, 40.0, LEVEL
     )
 
 
@@ -203,7 +238,7 @@ def test_the_demo_prints_its_table_and_a_second_one_goes_beside_it(quick_demo, t
         "2 rollouts of each of 4 prompts; trained are 4, chosen across prompts",
         "After 2 s ",
         "After 8 s ",
-        demo.ELSEWHERE,
+        demo.PAYS,
         f"pods inspect {tmp_path / 'shown' / 'pods' / 'seed-0'}",
     ):
         assert line in printed.out

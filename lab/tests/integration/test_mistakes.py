@@ -89,7 +89,7 @@ def test_every_mistake_is_one_line_and_changes_nothing(bed, capsys):
         ["tasks", "chekc"],
         ["tasks", "check", "arithmetic", "--split", "dev"],
         ["recommend", "none"],
-        ["recommend", "a-run", "--seconds", "-1"],
+        ["recommend", "a-run", "--memory", "-1"],
         ["compare", "none.py"],
         ["compare", "train.py", "--methods", "grop"],
     ]

@@ -9,11 +9,13 @@ PACKAGE = Path(podslab.__file__).parent
 #: The highest first; those of one layer know nothing of each other.
 LAYERS = [
     ["cli"],
-    ["own_script", "recommend"],
+    ["own_script"],
+    ["recommend"],
     ["report"],
     ["comparison"],
     ["training"],
     ["models"],
+    ["statistics"],
     ["evaluation"],
     ["tasks"],
     ["checks", "columns", "durations"],

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from podslab.evaluation.records import append_evaluation
-from podslab.report.curves import Clock, share_passed
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import as_json, as_markdown, summarise
+from podslab.statistics.curves import Clock, share_passed
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_runs import evaluation, write_metrics, write_run

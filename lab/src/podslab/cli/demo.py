@@ -4,7 +4,7 @@ import argparse
 import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
     from podslab.report.arms_in_words import ArmInWords
+    from podslab.statistics.curves import ArmCurves
 
 SUMMARY = "compare GRPO, GRPO-GA, PODS and a choice across prompts, on a CPU, in minutes"
 
@@ -45,10 +46,10 @@ DEMOS = {
         minutes=25,
     ),
 }
-#: Where the order of the arms is known to be another one.
-ELSEWHERE = (
-    "The order is another one elsewhere: with long answers, where generating is expensive; on easy"
-    " questions; and later in training, where GRPO is often level with PODS."
+#: What the two numbers of a step mean.
+PAYS = (
+    "A method pays where its step is worth more than it costs. Worth belongs to the method and the"
+    " task, cost to the machine: pods recommend train.py measures the cost on yours."
 )
 #: What an arm does with its rollouts, after their numbers. `of_each`: the rows of one prompt.
 _HOW = {
@@ -110,7 +111,8 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
     comparison = load_comparison([spec.folder], Choices())
-    print(f"\n{summary(arms_in_words(comparison, _labels(spec)), spec.amount)}\n")
+    curves = {arm.name: arm.curves for arm in comparison.arms}
+    print(f"\n{summary(arms_in_words(comparison, _labels(spec)), spec.amount, curves)}\n")
     report = write_report([comparison], spec.folder, "PODS: the demo")
     print(f"curves      {spec.folder / 'figures' / 'accuracy.png'}")
     print(f"report      {report.page}")
@@ -118,16 +120,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def summary(arms: Sequence["ArmInWords"], seconds: float) -> str:
-    """The table of the arms, and what it says, in words."""
-    from podslab.report.arms_in_words import level_in_words, table, verdict
+def summary(arms: Sequence["ArmInWords"], seconds: float, curves: Mapping[str, "ArmCurves"]) -> str:
+    """The table of the arms, and what it says, in words.
+
+    Args:
+        arms: What the table shows.
+        seconds: The training time of each run.
+        curves: The learning curves of the arms, by their names.
+    """
+    from podslab.report.arms_in_words import level_in_words, table, value_in_words, verdict
+    from podslab.statistics.worth import step_value
 
     early = verdict(arms, f"After {seconds / 4:g} s", {arm.label: arm.early for arm in arms})
     end = verdict(arms, f"After {seconds:g} s", {arm.label: arm.end for arm in arms})
     parts = [table(arms, seconds), "", early, end]
     if "level with" in early + end:
         parts.append(level_in_words(arms))
-    return "\n".join([*parts, ELSEWHERE])
+    value = step_value(curves["grpo"], curves["pods"])
+    return "\n".join([*parts, value_in_words(value), PAYS])
 
 
 def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:

@@ -1,22 +1,39 @@
-"""`pods recommend`: what was measured in a folder, and what other steps would take."""
+"""`pods recommend`: what steps cost here, what they are worth, and how many rollouts pay most."""
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 
 from podslab.checks import number
-from podsrl.errors import needed
+from podsrl.errors import InvalidInputError, needed
 
-SUMMARY = "what runs of yours measured, what other steps would take, and what is advised"
+SUMMARY = "measure what steps cost, and say with what they are worth how many rollouts pay"
+#: What stands after "--" starts the script.
+TAKES_COMMAND = True
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument(
-        "folders", nargs="+", metavar="FOLDER", help="a run, a comparison, or folders of runs"
+    parser.epilog = (
+        "A script is run for a few steps with n = m, 2 m, 4 m, 8 m and 16 m, and with all rows of"
+        " 4 m. What stands after -- starts it, such as -- accelerate launch --num_processes 2. Run"
+        " it on the machine that the training is for; what a step is worth may have been measured"
+        " on another one, into the same --output_dir."
     )
     parser.add_argument(
-        "--seconds", type=number(float), help="that a step may take: says how many rollouts fit"
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="a script that trains with TRL's GRPOTrainer or PODSTrainer, unchanged ('train.py"
+        " --size 3' with arguments of its own); or folders of runs, a comparison, TRL's"
+        " trainer_state.json, what verl printed or its file logger wrote",
     )
+    parser.add_argument(
+        "--steps", type=number(int, 1), help="of a script, to time at each size (3)"
+    )
+    parser.add_argument("--output_dir", help="of a script: where costs are kept (pods-compare)")
+    parser.add_argument("--gpu", help="of a script: such as 0")
     parser.add_argument(
         "--memory",
         type=number(float),
@@ -26,20 +43,77 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was measured first, then what the costs say."""
+    """Measure or read costs, and say with the worths that are known what pays."""
+    script = _script(args)
+    if script is not None:
+        return _of_script(args, script)
+    for name in ("steps", "output_dir", "gpu"):
+        if getattr(args, name) is not None:
+            raise InvalidInputError(f"--{name} is for a script: leave it out")
+    return _of_files(args, [Path(source) for source in args.sources])
+
+
+def _script(args: argparse.Namespace) -> list[str] | None:
+    """The words of a script and its arguments; None where files are given."""
+    try:
+        words = shlex.split(args.sources[0])
+    except ValueError as error:
+        raise InvalidInputError(f"{args.sources[0]!r} is no command: {error}") from error
+    if not words or not words[0].endswith(".py"):
+        return None
+    if len(args.sources) > 1:
+        raise InvalidInputError(
+            "give one script, or files of runs; a script's own arguments stand within its quotes:"
+            f" pods recommend '{words[0]} --size 3'"
+        )
+    return words
+
+
+def _of_script(args: argparse.Namespace, words: list[str]) -> int:
+    with needed("trl"):
+        from podslab.own_script.measure_steps import StepsWanted, measure_steps
+        from podslab.recommend.answer import answer
+        from podslab.recommend.known_worth import known_worths, read_worths
+
+    if args.memory is not None:
+        raise InvalidInputError("--memory is for folders of runs: leave it out")
+    wanted = StepsWanted(
+        script=words[0],
+        arguments=tuple(words[1:]),
+        folder=Path(args.output_dir or StepsWanted.folder),
+        steps=args.steps or StepsWanted.steps,
+        launch=tuple(args.command),
+        gpu=args.gpu,
+    )
+    measured = measure_steps(wanted, lambda line: print(line, file=sys.stderr, flush=True))
+    print(answer(measured, known_worths(read_worths(wanted.folder))))
+    return 0
+
+
+def _of_files(args: argparse.Namespace, sources: list[Path]) -> int:
+    """What a comparison answered stands first, then what its runs, or others, cost."""
     with needed("report"):
-        from podslab.recommend.costs_in_words import costs_in_words
-        from podslab.recommend.costs_of_runs import read_costs
+        from podslab.recommend.answer import answer
+        from podslab.recommend.known_worth import known_worths, read_worths
+        from podslab.recommend.logs import read_logs
+        from podslab.recommend.measured_steps import MeasuredSteps
         from podslab.recommend.memory_of_passes import memory_in_words
         from podsrl.rollout_log.run_folder import find_runs
 
-    runs = []
-    for folder in args.folders:
-        if measured := _measured(Path(folder)):
-            print(f"Measured in {folder}, which counts more than any line below:\n\n{measured}\n")
-        runs += find_runs(folder)
-    print(costs_in_words(read_costs(runs), args.seconds))
+    if args.command:
+        raise InvalidInputError("what stands after -- starts a script; leave it out here")
+    worths = []
+    for source in sources:
+        if told := _measured(source):
+            print(f"Measured in {source}, which counts more than any line below:\n\n{told}\n")
+        if source.is_dir():
+            worths += read_worths(source)
+
+    timed = [MeasuredSteps.read(source) for source in sources if source.is_dir()]
+    measured = next((steps for steps in timed if steps is not None), None)
+    print(answer(measured or read_logs(sources), known_worths(worths)))
     if args.memory is not None:
+        runs = [run for source in sources if source.is_dir() for run in find_runs(source)]
         print(memory_in_words(runs, args.memory * 2**30))
     return 0
 
@@ -49,7 +123,6 @@ def _measured(folder: Path) -> str:
     from podslab.own_script.run_plan import ANSWER, PLAN
     from podslab.report.arms_in_words import arms_in_words, table
     from podslab.report.load_runs import Choices, load_comparison
-    from podsrl.errors import InvalidInputError
 
     answer = folder / ANSWER
     if answer.is_file():

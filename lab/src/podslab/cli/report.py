@@ -33,9 +33,9 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out or Path(args.folders[0], "report"))
     refuse_unwritable(out)
     with needed("report"):
-        from podslab.report.curves import Clock
         from podslab.report.load_runs import Choices, load_comparison
         from podslab.report.write_report import write_report
+        from podslab.statistics.curves import Clock
 
     clock = Clock.parse(args.clock) if args.clock else None
     choices = Choices(args.reference, args.measure, clock, args.partial)

@@ -15,7 +15,13 @@ from podslab.durations import duration
 from podslab.evaluation.records import evaluations
 from podslab.own_script.job import MINIBATCHES, YOURS, Arm
 from podslab.own_script.plan import EVALUATIONS, Plan
+from podslab.recommend.answer import over_cost
+from podslab.recommend.known_worth import MeasuredWorth
+from podslab.recommend.measured_steps import MeasuredSteps
 from podslab.report.drawing import looks, render, style
+from podslab.report.summary import UNKNOWN
+from podslab.statistics.curves import ArmCurves
+from podslab.statistics.worth import step_value
 from podsrl.errors import listed
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import PHASES, RunFolder
@@ -44,7 +50,7 @@ class Curve:
 
     Args:
         seconds_T: The training time of each measurement.
-        steps: Optimiser steps in all.
+        steps_T: The optimiser steps until then.
         rewards_T_P_K: The rewards of K answers to each of P questions, at T measurements; NaN of
             an answer that could not be scored.
         greedy_T_P: Those of the likeliest answers.
@@ -53,11 +59,16 @@ class Curve:
     """
 
     seconds_T: np.ndarray
-    steps: int
+    steps_T: np.ndarray
     rewards_T_P_K: np.ndarray
     greedy_T_P: np.ndarray
     phases: Mapping[str, float]
     config: Mapping[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps in all."""
+        return int(self.steps_T[-1])
 
     @property
     def rewards_T(self) -> np.ndarray:
@@ -75,7 +86,7 @@ class Curve:
 
         return cls(
             seconds_T=np.array([point.training_seconds for point in points]),
-            steps=points[-1].step,
+            steps_T=np.array([point.step for point in points]),
             rewards_T_P_K=np.array([point.rewards for point in points], dtype=float),
             greedy_T_P=np.array([point.greedy_rewards for point in points], dtype=float),
             phases=phases,
@@ -108,6 +119,38 @@ class Difference:
     def is_certain(self) -> bool:
         """Whether the interval leaves out 0."""
         return self.low > 0 or self.high < 0
+
+
+def arm_curves(by_seed: Sequence[Measured], method: str) -> ArmCurves:
+    """The learning curves of a method, by the mean reward of the sampled answers."""
+    curves = [seed.curves[method] for seed in by_seed]
+    longest = max(len(curve.steps_T) for curve in curves)
+
+    def table(values_of_curves: Sequence[np.ndarray]) -> np.ndarray:
+        # A run that lacks a measurement has NaN in its place.
+        return np.array(
+            [
+                np.pad(values, (0, longest - len(values)), constant_values=np.nan)
+                for values in values_of_curves
+            ]
+        )
+
+    rewards = np.concatenate([curve.rewards_T_P_K.ravel() for curve in curves])
+    is_binary = np.isin(rewards[np.isfinite(rewards)], (0.0, 1.0)).all()
+    answers = float(curves[0].rewards_T_P_K[0].size) if is_binary else np.nan
+    unknown = np.full((len(curves), longest), np.nan)
+    return ArmCurves(
+        arm=method,
+        seeds=tuple(seed.seed for seed in by_seed),
+        steps=table([curve.steps_T.astype(float) for curve in curves]),
+        seconds=table([curve.seconds_T for curve in curves]),
+        generated=unknown,
+        trained=unknown,
+        accuracy=table([curve.rewards_T for curve in curves]),
+        length=unknown,
+        # Only of rights and wrongs it is known how far chance moves their share.
+        answers=np.full((len(curves), longest), answers),
+    )
 
 
 def difference(by_seed: Sequence[Measured], method: str, reference: str) -> Difference:
@@ -168,12 +211,15 @@ class Answer:
         best: The arm of each method, with the rate that was chosen.
         by_seed: The reported runs.
         failed: Why runs failed, by their names.
+        elsewhere: The costs of steps that `pods recommend` measured into the same folder, such as
+            on a larger machine.
     """
 
     plan: Plan
     best: Mapping[str, Arm]
     by_seed: Sequence[Measured]
     failed: Mapping[str, str]
+    elsewhere: MeasuredSteps | None = None
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -192,6 +238,8 @@ class Answer:
             )
             return [nothing, *failures]
         lines = [self.table(), "", *self.conclusions(), *failures]
+        if not self._nothing_varies():
+            lines += ["", *self.what_steps_are_worth()]
         return lines if self._nothing_varies() else [*lines, "", *self.to_paste()]
 
     def table(self) -> str:
@@ -230,6 +278,72 @@ class Answer:
             )
 
         return aligned(rows, numbers=True)
+
+    def worths(self) -> list[MeasuredWorth]:
+        """What a step of each method is worth, beside one of the reference; () without runs."""
+        if len(self.best) < 2 or not self.by_seed or self._nothing_varies():
+            return []
+
+        reference = arm_curves(self.by_seed, self.reference)
+        found = []
+        for method in self.best:
+            if method == self.reference:
+                continue
+            config = self.by_seed[0].curves[method].config
+            found.append(
+                MeasuredWorth(
+                    method=method,
+                    rollouts_per_row=config["num_rollouts"] / config["num_generations"],
+                    value=step_value(reference, arm_curves(self.by_seed, method)),
+                )
+            )
+        return found
+
+    def what_steps_are_worth(self) -> list[str]:
+        """A line for each method: worth, cost, quotient, and where it would break even."""
+        curves = [seed.curves[self.reference] for seed in self.by_seed]
+        seconds = sum(curve.seconds_T[-1] for curve in curves) / sum(
+            curve.steps for curve in curves
+        )
+        rows = [["", "worth", "cost", "worth / cost", "breaks even at"]]
+        undefined = []
+        for one in self.worths():
+            found = one.value
+            if found.worth is None:
+                undefined.append(f"{one.method}: no worth can be told: {found.undefined}")
+            rows.append(
+                [
+                    one.method,
+                    str(found.worth or UNKNOWN),
+                    str(found.cost or UNKNOWN),
+                    str(found.gain or UNKNOWN),
+                    duration(found.worth.value * seconds) + " a step" if found.worth else UNKNOWN,
+                ]
+            )
+        return [
+            f"What a step is worth and costs, in steps of {self.reference}, which take"
+            f" {duration(seconds)}; a method pays where worth / cost is above 1:",
+            aligned(rows, numbers=True),
+            *undefined,
+            *self._elsewhere(),
+        ]
+
+    def _elsewhere(self) -> list[str]:
+        """The same worths beside the costs that were measured on another machine."""
+        if self.elsewhere is None or self.elsewhere.grpo is None or self.reference != _REFERENCE:
+            return []
+        lines = []
+        for one in self.worths():
+            for step in self.elsewhere.steps:
+                is_same = (step.method, step.rollouts_per_row) == (one.method, one.rollouts_per_row)
+                if is_same and step.steps and one.value.worth is not None:
+                    cost = step.cost(self.elsewhere.grpo)
+                    gain = over_cost(one.value.worth, cost)
+                    lines.append(
+                        f"On {self.elsewhere.machine} a step of {one.method} costs {cost:.2f}"
+                        f" (steps.json), so worth / cost is {gain} there."
+                    )
+        return lines
 
     @property
     def _best_of_k(self) -> str:

@@ -1,9 +1,10 @@
 """The trainer that stands in for the script's: it trains one arm, is measured, and ends in time."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,11 +17,15 @@ from podslab.evaluation.records import Evaluation, append_evaluation
 from podslab.own_script.job import PROBE_STEPS, Job, Probe
 from podslab.own_script.questions import Questions
 from podslab.own_script.settings import GivenSettings, config_of, given_settings
+from podslab.recommend.measured_steps import MeasuredStep
 from podslab.training.budget import Budget
 from podslab.training.lab_trainer import LabTrainer
 from podsrl.errors import InvalidInputError
+from podsrl.rollout_log import files
+from podsrl.rollout_log.environment import describe_environment
 from podsrl.rollout_log.files import plain
 from podsrl.trl.checkpoint import last_complete
+from podsrl.trl.clock import peak_memory
 from podsrl.trl.seam import in_front, swapped
 from podsrl.trl.trainer import with_parameters_of
 
@@ -94,7 +99,7 @@ class ComparedTrainer(LabTrainer):
         checkpoint = last_complete(self.job.folder)
         if checkpoint is None:
             set_seed(self.job.seed)  # the script may have set one of its own
-        measured = _Probe(self) if self.job.describe else _Measured(self)
+        measured = self._measured()
         self.add_callback(measured)
         self.pods.recorder.config = {
             **self.pods.recorder.config,
@@ -110,6 +115,12 @@ class ComparedTrainer(LabTrainer):
                 " callback of the script stops it (should_training_stop); leave it out to compare"
             )
         raise ScriptEnded(0)
+
+    def _measured(self) -> "_Measured | _Probe | _TimedSteps":
+        """What measures this run, and ends it."""
+        if self.job.sizes is not None:
+            return _TimedSteps(self)
+        return _Probe(self) if self.job.describe else _Measured(self)
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Generate and score, which is all that a measurement wants; TRL goes on to the loss."""
@@ -289,6 +300,59 @@ class _Probe(TrainerCallback):
                 seconds_per_step=sum(trainer.pods.clock.last_step.values()),
                 seconds_per_answer=seconds_per_answer,
             ).write(Path(job.folder) / "probe.json")
+
+
+class _TimedSteps(TrainerCallback):
+    """Makes a few generations with their updates, and writes down the mean step."""
+
+    def __init__(self, trainer: ComparedTrainer) -> None:
+        self.trainer = trainer
+        self.is_done = False
+        self.seconds: dict[str, float] = {}
+        args = trainer.args
+        updates = int(args.steps_per_generation or 1) * args.num_iterations
+        #: Optimiser steps that a generation serves.
+        self.updates = max(1, math.ceil(updates / args.gradient_accumulation_steps))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Add up the steps after the first generation; write and stop after the last one."""
+        trainer = self.trainer
+        if state.global_step <= self.updates:
+            return
+        for phase, seconds in trainer.pods.clock.last_step.items():
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
+
+        steps = state.global_step - self.updates
+        if steps < trainer.job.timed_steps * self.updates:
+            return
+        self.is_done = True
+        control.should_training_stop = True
+        if trainer.accelerator.is_main_process:
+            rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
+            files.write_json(
+                Path(trainer.job.folder) / "step.json",
+                {
+                    "step": asdict(
+                        MeasuredStep(
+                            method=trainer.job.method,
+                            rollouts_per_row=args.num_rollouts / args.num_generations,
+                            rows=rows * trainer.accelerator.num_processes,
+                            seconds={name: of / steps for name, of in self.seconds.items()},
+                            steps=steps,
+                            peak_memory=float(peak_memory()),
+                        )
+                    ),
+                    "machine": _machine(),
+                },
+            )
+
+
+def _machine() -> str:
+    """The GPU, or the processor and its cores."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    environment = describe_environment()
+    return f"{environment['cpu']}, {environment['cores']} cores"
 
 
 def _as(job: Job, method: str) -> Job:

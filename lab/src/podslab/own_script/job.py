@@ -46,6 +46,19 @@ MINIBATCHES = "grpo-minibatches"
 
 
 @dataclass(frozen=True)
+class StepSizes:
+    """The sizes of a step whose cost is measured, beside those of the script's GRPO.
+
+    Args:
+        rollouts_per_row: n/m, with the script's rows of a prompt as m.
+        trains_on_all: Whether the update sees all n rollouts, by gradient accumulation.
+    """
+
+    rollouts_per_row: int
+    trains_on_all: bool = False
+
+
+@dataclass(frozen=True)
 class Job:
     """One run of the script.
 
@@ -66,6 +79,9 @@ class Job:
         clock: "wall", or "cpu", the seconds that the process computes.
         describe: Methods whose complete settings are wanted; the run then makes `PROBE_STEPS` steps
             and writes what it saw to probe.json.
+        sizes: As in `StepSizes`, where the cost of a step is wanted: the run then makes
+            `timed_steps` generations after one that warms up, and writes their mean to step.json.
+        timed_steps: As said.
     """
 
     script: str
@@ -83,11 +99,15 @@ class Job:
     held_out: int = 200
     clock: str = "wall"
     describe: list[str] = field(default_factory=list)
+    sizes: StepSizes | None = None
+    timed_steps: int = 0
 
     @classmethod
     def read(cls, path: Path) -> "Job":
         """The job that `write` wrote."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        job = json.loads(path.read_text(encoding="utf-8"))
+        sizes = job["sizes"] and StepSizes(**job["sizes"])
+        return cls(**{**job, "sizes": sizes})
 
     def write(self, path: Path) -> None:
         """Write the job as JSON."""

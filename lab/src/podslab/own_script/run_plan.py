@@ -30,6 +30,8 @@ from podslab.own_script.plan import (
     default_methods,
     known_methods,
 )
+from podslab.recommend.known_worth import write_worths
+from podslab.recommend.measured_steps import STEPS, MeasuredSteps
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
@@ -41,7 +43,7 @@ ANSWER = "answer.txt"
 PLAN = "plan.json"
 #: The learning rates that were chosen.
 _RATES = "rates.json"
-_LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
+LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
     plan_file = wishes.folder / PLAN
     probe_file = wishes.folder / "look" / "probe.json"
     is_ours = (wishes.folder / "look.json").is_file()
-    if not is_ours and wishes.folder.exists() and any(wishes.folder.iterdir()):
+    if not is_ours and holds_other_files(wishes.folder):
         raise InvalidInputError(
             f"{wishes.folder} holds files that are no comparison's: choose another --output_dir"
         )
@@ -128,12 +130,19 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
         most_questions=wishes.most_questions,
         answers=wishes.answers,
         held_out=wishes.held_out,
-        clock=_clock(wishes),
+        clock=clock_of(wishes.launch),
         launch=wishes.launch,
         at_once=at_once,
     )
     check_time(plan, probe, costs)
     return plan, probe, costs
+
+
+def holds_other_files(folder: Path) -> bool:
+    """Whether a folder holds more than the costs of steps, which may be measured before."""
+    if not folder.exists():
+        return False
+    return any(path.name not in (STEPS, "steps") for path in folder.iterdir())
 
 
 def _refuse_another(plan: Plan, wishes: Wishes) -> None:
@@ -167,11 +176,11 @@ def _is_unchanged(wishes: Wishes) -> bool:
     return copy.is_file() and copy.read_bytes() == Path(wishes.script).read_bytes()
 
 
-def _clock(wishes: Wishes) -> str:
+def clock_of(launch: Sequence[str]) -> str:
     """Seconds that the process computes, where no GPU and no other process computes for it."""
     import torch
 
-    return "wall" if torch.cuda.is_available() or wishes.launch else "cpu"
+    return "wall" if torch.cuda.is_available() or launch else "cpu"
 
 
 def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
@@ -189,7 +198,7 @@ def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
         most_questions=wishes.most_questions[TUNING],
         answers=wishes.answers,
         held_out=wishes.held_out,
-        clock=_clock(wishes),
+        clock=clock_of(wishes.launch),
         describe=describe,
     )
     if probe_file.is_file() and _is_unchanged(wishes) and Job.read(_file_of(job)) == job:
@@ -198,10 +207,12 @@ def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
     say(f"a look at {wishes.script}: two steps, a few answers")
     shutil.rmtree(folder, ignore_errors=True)
     script = Path(wishes.script).read_bytes()
-    process = _start(job, "a look at the script", wishes.launch, gpu=next(iter(wishes.gpus), None))
+    process = start_job(
+        job, "a look at the script", wishes.launch, gpu=next(iter(wishes.gpus), None)
+    )
     try:
         while process.is_alive:
-            time.sleep(_LOOK_EVERY)
+            time.sleep(LOOK_EVERY)
         problem = process.problem()
     finally:
         process.stop()
@@ -222,7 +233,8 @@ def _file_of(job: Job) -> Path:
     return folder.with_name(f"{folder.name}.json")
 
 
-def _start(job: Job, name: str, launch: Sequence[str], gpu: str | None) -> RunProcess:
+def start_job(job: Job, name: str, launch: Sequence[str], gpu: str | None) -> RunProcess:
+    """Start the process of a job."""
     folder = Path(job.folder)
     job_file = _file_of(job)
     job_file.parent.mkdir(parents=True, exist_ok=True)
@@ -289,8 +301,15 @@ class RunningComparison:
             with lock:
                 self.plan.write(self.folder / PLAN)
                 best = self._train_seeds(self._choose_rates())
-                answer = Answer(self.plan, best, self._measured(best), self.failed)
+                answer = Answer(
+                    plan=self.plan,
+                    best=best,
+                    by_seed=self._measured(best),
+                    failed=self.failed,
+                    elsewhere=MeasuredSteps.read(self.folder),
+                )
                 files.write_whole(self.folder / ANSWER, f"{answer}\n".encode())
+                write_worths(self.folder, answer.worths())
         except Timeout as error:
             raise InvalidInputError(
                 f"another `pods compare` is at work on {self.folder}: wait for it"
@@ -421,10 +440,10 @@ class RunningComparison:
                     self._clear(job)
                     self.say(self._line(job, len(waiting) + len(running)))
                     name = f"{job.questions} {Path(job.folder).parent.name} seed {job.seed}"
-                    process = _start(job, name, self.plan.launch, gpu)
+                    process = start_job(job, name, self.plan.launch, gpu)
                     running.append(_Running(job, process, gpu))
 
-                time.sleep(_LOOK_EVERY)
+                time.sleep(LOOK_EVERY)
 
                 for ended in [run for run in running if not run.process.is_alive]:
                     running.remove(ended)

@@ -9,7 +9,7 @@ from transformers import SchedulerType
 from trl import GRPOConfig
 
 from podslab.comparison.arms import OF_THE_METHOD
-from podslab.own_script.job import MINIBATCHES, YOURS, Job
+from podslab.own_script.job import MINIBATCHES, YOURS, Job, StepSizes
 from podslab.training.budget import NO_LIMIT
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.methods import method_of, resolve_method
@@ -91,6 +91,36 @@ class GivenSettings:
             return {"method": method, "num_generations": rows, "num_rollouts": rollouts}
         return {"method": method}
 
+    def of_sizes(self, sizes: StepSizes) -> dict[str, Any]:
+        """The fields of a step whose cost is measured: GRPO, or PODS, at these sizes.
+
+        All rows have a pass, so that costs do not depend on the rewards of a few steps.
+        """
+        rows = self._rows_of_grpo
+        rollouts = rows * sizes.rollouts_per_row
+        if sizes.rollouts_per_row == 1:
+            return {**self._of_grpo(), "skip_zero_advantage": False}
+        if not sizes.trains_on_all:
+            return {
+                "method": "pods",
+                "num_generations": rows,
+                "num_rollouts": rollouts,
+                "skip_zero_advantage": False,
+            }
+
+        accumulation = int(self.values.get("gradient_accumulation_steps") or 1)
+        larger = {"gradient_accumulation_steps": accumulation * sizes.rollouts_per_row}
+        for name in ("steps_per_generation", "generation_batch_size"):
+            if self.values.get(name):
+                larger[name] = int(self.values[name]) * sizes.rollouts_per_row
+        return {
+            "method": "grpo",
+            "num_generations": rollouts,
+            "num_rollouts": rollouts,
+            "skip_zero_advantage": False,
+            **larger,
+        }
+
     @property
     def _rows_of_grpo(self) -> int:
         rows = self.rows_of_a_prompt
@@ -120,14 +150,14 @@ def config_of(given: GivenSettings, job: Job) -> PODSConfig:
         InvalidInputError: The method's sizes do not fit the script's batch; the message says so.
     """
     config = _build(given, job, {})
-    may_spare = job.method != YOURS and not why_all_rows_pass(config)
+    may_spare = job.method != YOURS and job.sizes is None and not why_all_rows_pass(config)
     if may_spare and not config.skip_zero_advantage:
         return _build(given, job, {"skip_zero_advantage": True})
     return config
 
 
 def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConfig:
-    of_method = given.of_method(job.method)
+    of_method = given.of_sizes(job.sizes) if job.sizes else given.of_method(job.method)
     kept = {
         name: value
         for name, value in given.values.items()
@@ -155,7 +185,8 @@ def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConf
             disable_tqdm=True,
         )
     except (PodsError, ValueError) as error:
-        raise InvalidInputError(f"method {job.method}: {error}") from error
+        what = f"n = {job.sizes.rollouts_per_row} m" if job.sizes else f"method {job.method}"
+        raise InvalidInputError(f"{what}: {error}") from error
 
 
 def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.rollout_log.run_folder import PHASES, RunFolder
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class Costs:
         equal_share: The share of prompts whose rewards were all equal.
         tokens: The mean length of a completion.
         peak_memory: In bytes; None where it is not known.
+        phases: The mean seconds of each phase of a step.
+        rows_per_step: Rows of an optimiser step.
     """
 
     steps: int
@@ -32,6 +34,8 @@ class Costs:
     equal_share: float
     tokens: float
     peak_memory: float | None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    rows_per_step: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -49,10 +53,6 @@ class Costs:
         as_in_the_run = self.rows * self.rollouts_per_row * self.rollout
         in_proportion = self.rows * rollouts_per_row * self.rollout
         return as_in_the_run + updating, in_proportion + updating
-
-    def beside_grpo(self, rollouts_per_row: float) -> float:
-        """A step over one of GRPO with as many rows, at most: if each rollout costs the same."""
-        return (rollouts_per_row * self.rollout + self.row) / (self.rollout + self.row)
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,10 @@ def read_costs(runs: Sequence[RunFolder]) -> Costs:
         before_update += _total(logged, f"pods/seconds_{phase}")
     generating = [part for part in logged if part.line.get("pods/rollouts")]
     memory = [part.line["pods/peak_memory"] for part in logged if part.line.get("pods/peak_memory")]
+    steps = sum(part.steps for part in logged)
+    phases = {phase: _total(logged, f"pods/seconds_{phase}") / steps for phase in PHASES}
     return Costs(
-        steps=sum(part.steps for part in logged),
+        steps=steps,
         rollout=before_update / generated,
         row=_total(logged, "pods/seconds_update") / passed,
         rows=_mean(generating, "pods/kept_rollouts"),
@@ -114,6 +116,8 @@ def read_costs(runs: Sequence[RunFolder]) -> Costs:
         equal_share=_mean(generating, "frac_reward_zero_std"),
         tokens=_mean(generating, "completions/mean_length"),
         peak_memory=max(memory, default=None),
+        phases=phases,
+        rows_per_step=trained / steps,
     )
 
 

@@ -8,6 +8,7 @@ from statistics import fmean
 from podslab.columns import aligned
 from podslab.evaluation.records import Evaluation
 from podslab.report.load_runs import Comparison, Run
+from podslab.statistics.worth import StepValue
 
 #: What the usual arms are called.
 LABELS = {"grpo": "GRPO", "grpo_ga": "GRPO-GA", "pods": "PODS"}
@@ -132,6 +133,14 @@ def level_in_words(arms: Sequence[ArmInWords]) -> str:
     seeds = len(arms[0].end)
     said = f"Level: closer than {arms[0].answers * seeds} answers can tell (two standard errors)"
     return f"{said}, or not in the same order in all seeds." if seeds > 1 else f"{said}."
+
+
+def value_in_words(value: StepValue) -> str:
+    """What a step of PODS was worth, and how much longer than GRPO's it took."""
+    if value.worth is None or value.cost is None:
+        return f"What a step of PODS was worth can't be told from these runs: {value.undefined}."
+    worth, cost = value.worth.value, value.cost.value
+    return f"A step of PODS was worth {worth:.1f} of GRPO's, and took {cost:.1f} times as long."
 
 
 def _stands(pods: Sequence[float], others: Sequence[float], answers: int) -> str:

@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from podslab.durations import time_unit
-from podslab.report.curves import ArmCurves, Floats
 from podslab.report.drawing import COLOURS, Look, looks, style, wrapped
 from podslab.report.load_runs import Arm, Comparison
-from podslab.report.statistics import error_over_seeds, mean_over_seeds
 from podslab.report.summary import MEASURES, ArmSummary, digits
+from podslab.statistics.curves import ArmCurves, Floats
+from podslab.statistics.speedup import error_over_seeds, mean_over_seeds
 from podsrl.rollout_log.run_folder import PHASES
 
 #: Inches; the text of a figure of this width can be read on a phone.

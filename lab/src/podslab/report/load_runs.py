@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from podslab.comparison.comparison import RunOf, read_comparison
 from podslab.evaluation.records import Evaluation, evaluations
-from podslab.report.curves import ArmCurves, Clock, check_points, share_passed
+from podslab.statistics.curves import ArmCurves, Clock, check_points, share_passed
 from podslab.training.config_file import parse_options
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.rollout_log.files import damage_as_notes

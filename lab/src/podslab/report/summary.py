@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from podslab.durations import duration
-from podslab.report.curves import Floats
 from podslab.report.load_runs import Arm, Comparison
-from podslab.report.statistics import (
+from podslab.statistics.curves import Floats
+from podslab.statistics.speedup import (
     Estimate,
     Rise,
     Speedup,

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podslab.report.curves import ArmCurves, Clock, check_points
-from podslab.report.statistics import (
+from podslab.report.summary import interval
+from podslab.statistics.curves import ArmCurves, Clock, check_points
+from podslab.statistics.speedup import (
     Speedup,
     best_point,
     error_over_seeds,
@@ -15,7 +16,6 @@ from podslab.report.statistics import (
     rise,
     speed_up,
 )
-from podslab.report.summary import interval
 from podsrl.errors import InvalidInputError
 from support.synthetic_runs import evaluation
 

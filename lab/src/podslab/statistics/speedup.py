@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from podslab.report.curves import ArmCurves, Floats
+from podslab.statistics.curves import ArmCurves, Floats
 
 #: An arm has caught up when its mean accuracy is at this share of the reference's best.
 CAUGHT_UP = 0.99
@@ -182,24 +182,25 @@ def _noise_between_seeds(
     return float(min(pooled, at_best))
 
 
-def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
+def speed_up(reference: ArmCurves, arm: ArmCurves, caught_up: float = CAUGHT_UP) -> Speedup:
     """The speed-up of an arm over the reference, with a bootstrap interval over seeds.
 
     t_ref / t_arm, where t is the time of the first evaluation with a mean accuracy over seeds of at
     least 0.99 x the best mean accuracy of the reference; the untrained model does not count. This
     is the definition in the authors' scripts/plot.py (github.com/YixuanEvenXu/pods). The interval
-    is the percentile one of `scipy.stats.bootstrap`, with a fixed seed.
+    is the percentile one of `scipy.stats.bootstrap`, with a fixed seed. `caught_up` is another
+    share of the reference's best accuracy in place of 0.99.
     """
     reference_seeds = np.arange(len(reference.seeds))
     arm_seeds = np.arange(len(arm.seeds))
-    of_all = _times_to_reach(reference, arm, reference_seeds, arm_seeds)
+    of_all = _times_to_reach(reference, arm, reference_seeds, arm_seeds, caught_up)
     threshold = float(of_all.threshold_B[0])
     paired = reference.seeds == arm.seeds
     if not rise(reference).learned:
         return Speedup(learned=False, threshold=threshold, paired=paired)
 
     def ratio_of(reference_seeds: Any, arm_seeds: Any) -> Floats:
-        return _times_to_reach(reference, arm, reference_seeds, arm_seeds).ratio_B
+        return _times_to_reach(reference, arm, reference_seeds, arm_seeds, caught_up).ratio_B
 
     low, high, reached = _interval(reference_seeds, arm_seeds, ratio_of, paired)
     by_seed: list[float | None] = []
@@ -235,12 +236,12 @@ class _Times(NamedTuple):
 
 
 def _times_to_reach(
-    reference: ArmCurves, arm: ArmCurves, reference_seeds: Any, arm_seeds: Any
+    reference: ArmCurves, arm: ArmCurves, reference_seeds: Any, arm_seeds: Any, caught_up: float
 ) -> _Times:
     """The times of samples of seeds, given by their places, shape (B, S); (S,) for one sample."""
     seconds_B_T, accuracy_B_T = _means(reference, reference_seeds)
     trained_B_T = np.where(seconds_B_T > 0, accuracy_B_T, -np.inf)
-    threshold_B = CAUGHT_UP * np.nanmax(trained_B_T, axis=-1)
+    threshold_B = caught_up * np.nanmax(trained_B_T, axis=-1)
 
     reference_B = _first(seconds_B_T, accuracy_B_T, threshold_B)
     arm_B = _first(*_means(arm, arm_seeds), threshold_B)

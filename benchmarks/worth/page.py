@@ -1,0 +1,200 @@
+"""The tables of what a step is worth and costs. The sentences around them are written by hand."""
+
+from benchmarks.comparison.cells import points
+from benchmarks.comparison.intervals import holm
+from benchmarks.markdown import table
+from benchmarks.worth import authors, ours
+from benchmarks.worth.costs import SIZES, machines
+from podslab.statistics.worth import Ratio, StepValue
+
+_PAYS = {True: "yes", False: "no", None: "open"}
+
+
+def of_authors() -> list[str]:
+    """Worth and cost in all settings of the authors, by right answers where that is known."""
+    rows = []
+    for setting in authors.SETTINGS:
+        found = authors.value(setting)
+        rows.append(
+            [
+                setting.name,
+                f"{setting.n} → {setting.m}",
+                setting.beside,
+                "right" if setting.on_one_gpu else "right in its form",
+                *_cells(found),
+            ]
+        )
+    heads = ["setting", "n → m", "beside", "counted", "worth", "cost", "worth / cost", "pays"]
+    return table(heads, rows)
+
+
+def form_and_answers() -> list[str]:
+    """The worth by right answers, by the form, and by both, on one GPU."""
+    rows = []
+    for setting in authors.SETTINGS:
+        if setting.on_one_gpu:
+            measures = (authors.RIGHT, authors.FORM, authors.BOTH)
+            worths = [_worth(authors.value(setting, measure)) for measure in measures]
+            rows.append([setting.name, f"{setting.n} → {setting.m}", *worths])
+    return table(["setting", "n → m", "right answers", "form", "right and in form"], rows)
+
+
+def sensitivities() -> list[str]:
+    """The worth by area, over half a run, and by the level, on one GPU."""
+    rows = []
+    for setting in authors.SETTINGS:
+        if setting.on_one_gpu:
+            level = authors.by_level(setting)
+            rows.append(
+                [
+                    setting.name,
+                    f"{setting.n} → {setting.m}",
+                    _worth(authors.value(setting)),
+                    _worth(authors.value(setting, until=0.5)),
+                    "not reached" if level is None else f"{level:.2f}",
+                ]
+            )
+    return table(["setting", "n → m", "by area", "over half the steps", "to the level"], rows)
+
+
+def by_machine() -> list[str]:
+    """The cost of each size on each machine, and the authors' worth over it."""
+    rows = []
+    for machine in machines():
+        if not machine.trains_3b:
+            continue
+        cells = []
+        for size in SIZES[1:]:
+            if size not in machine.cost:
+                cells.append("")
+                continue
+            about = "" if size in machine.measured else "about "
+            cells.append(f"{about}{machine.cost[size]:.2f}: {machine.gain(size):.2f}")
+        rows.append([machine.name, *cells, f"{16 * machine.best} of {16 * max(machine.cost)}"])
+    heads = ["machine", *(f"{16 * size} → 16" for size in SIZES[1:]), "best n, of up to"]
+    return table(heads, rows)
+
+
+def of_ours() -> list[str]:
+    """Worth and cost of a step of PODS in all stages of our comparison."""
+    rows = []
+    for stage in ours.STAGES:
+        seeds = len(ours.results(stage, "pods"))
+        rows.append(
+            [
+                stage.name,
+                stage.set,
+                str(seeds),
+                f"{100 * ours.right_at_start(stage):.0f} %",
+                *_cells(ours.value(stage, "pods")),
+                _worth(ours.value(stage, "pods", until=0.5)),
+                _worth(ours.value(stage, "pods", measure="pass_1")) if stage in ours.LONG else "",
+            ]
+        )
+    heads = ["runs", "set", "seeds", "samples right at first", "worth", "cost", "worth / cost"]
+    heads += ["pays", "worth over half the steps", "worth by pass@1"]
+    return table(heads, rows)
+
+
+def front() -> list[str]:
+    """What the README shows of our comparison, a row for each set of questions."""
+    rows = []
+    for stage in ours.SHORT:
+        found = ours.value(stage, "pods")
+        others = [ours.value(stage, arm).gain for arm in ("max_contrast", "rejection-sampling")]
+        samples = ours.samples_at_the_end(stage, "pods", ours.REFERENCE)
+        rows.append(
+            [
+                stage.set,
+                f"{100 * ours.right_at_start(stage):.0f} %",
+                str(found.worth),
+                str(found.cost),
+                f"**{found.gain}**",
+                f"{100 * samples.mean:+.1f}",
+                *map(str, others),
+            ]
+        )
+    heads = ["set", "samples right at the start", "PODS: worth", "cost", "worth / cost"]
+    return table([*heads, "pass@1 at the end", "max_contrast", "rejection-sampling"], rows)
+
+
+def beside_large_batches() -> list[str]:
+    """Arms beside GRPO whose generation serves four updates, both goes on middle pooled."""
+    rows = []
+    beside = "grpo-8x4"
+    for stage in ours.BATCH:
+        arms = [ours.REFERENCE, *(arm for arm in ours.arms(stage) if arm != beside)]
+        found = {arm: ours.difference_from(stage, arm, beside) for arm in arms}
+        adjusted = holm([one.p for one in found.values()])
+        for (arm, one), p in zip(found.items(), adjusted, strict=True):
+            rows.append(
+                [
+                    stage.set,
+                    str(len(ours.results(stage, arm))),
+                    arm,
+                    points(one),
+                    "< 0.001" if p < 0.001 else f"{p:.3f}",
+                    str(ours.value(stage, arm, beside).gain),
+                ]
+            )
+    heads = ["set", "seeds", "arm", "points over the run", "p, by Holm", "worth / cost"]
+    return table(heads, rows)
+
+
+def of_our_arms() -> list[str]:
+    """Worth, cost and their quotient of every arm beside GRPO with 8 rollouts."""
+    rows = []
+    for arm in ours.arms(ours.SHORT[0]):
+        cells = []
+        for stage in ours.SHORT:
+            found = ours.value(stage, arm)
+            assert found.worth is not None
+            assert found.cost is not None
+            assert found.gain is not None
+            word = {True: " **pays**", False: " no", None: ""}[found.pays]
+            cells.append(f"{found.worth.value:.2f} / {found.cost.value:.2f} = {found.gain}{word}")
+        rows.append([arm, *cells])
+    return table(["arm", *(stage.set for stage in ours.SHORT)], rows)
+
+
+def of_our_long_arms() -> list[str]:
+    """The same of the longer runs, and of those beside GRPO in large batches."""
+    rows = []
+    for stage in (*ours.LONG, *ours.BATCH):
+        for arm in ours.arms(stage):
+            seeds = len(ours.results(stage, arm))
+            rows.append([stage.name, stage.set, str(seeds), arm, *_cells(ours.value(stage, arm))])
+    heads = ["runs", "set", "seeds", "arm", "worth", "cost", "worth / cost", "pays"]
+    return table(heads, rows)
+
+
+def at_small_price() -> list[str]:
+    """Where a rollout costs a tenth of a pass: the quotient, with and without spared passes."""
+    rows = []
+    for stage in ours.SHORT:
+        cells = []
+        for beside in (ours.REFERENCE, "grpo-16"):
+            worth = ours.value(stage, "pods", beside).worth
+            for is_spared in (True, False):
+                cost = ours.cost_at_price(stage, "pods", beside, 0.1, is_spared=is_spared)
+                cells.append(_scaled(worth, cost))
+        rows.append([stage.set, *cells])
+    heads = ["set", "beside grpo-8, both spared", "neither", "beside grpo-16, both spared"]
+    return table([*heads, "neither"], rows)
+
+
+def _scaled(worth: Ratio | None, cost: float) -> str:
+    """The worth over a cost that is given."""
+    if worth is None or worth.low is None or worth.high is None:
+        return "not defined"
+    return str(Ratio(worth.value / cost, worth.low / cost, worth.high / cost))
+
+
+def _cells(found: StepValue) -> list[str]:
+    """Worth, cost, their quotient, and whether the method pays."""
+    gain = "" if found.gain is None else f"**{found.gain}**"
+    return [_worth(found), str(found.cost or "not known"), gain, _PAYS[found.pays]]
+
+
+def _worth(found: StepValue) -> str:
+    return found.undefined if found.worth is None else str(found.worth)

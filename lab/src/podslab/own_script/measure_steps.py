@@ -1,0 +1,121 @@
+"""What steps of a script cost on this machine, at several sizes: a process for each."""
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from podslab.own_script.job import TUNING, Job, StepSizes
+from podslab.own_script.plan import TUNING_SEED
+from podslab.own_script.run_plan import LOOK_EVERY, Say, clock_of, start_job
+from podslab.recommend.measured_steps import GRPO, MeasuredStep, MeasuredSteps
+from podsrl.errors import InvalidInputError, PodsError
+from podsrl.rollout_log import files
+
+#: GRPO, PODS with 2 to 16 rollouts for each row, and GRPO on all of 4 m rollouts.
+SIZES = (*(StepSizes(size) for size in (1, 2, 4, 8, 16)), StepSizes(4, trains_on_all=True))
+
+
+@dataclass(frozen=True)
+class StepsWanted:
+    """What is to be measured.
+
+    Args:
+        script: The file.
+        arguments: Its own.
+        folder: Where steps.json goes; that of a comparison, if there is one.
+        steps: Generations that are timed at each size, after one that warms up.
+        launch: The words that start a process; () is Python.
+        gpu: As CUDA_VISIBLE_DEVICES has it; None leaves the choice to the script.
+    """
+
+    script: str
+    arguments: tuple[str, ...] = ()
+    folder: Path = Path("pods-compare")
+    steps: int = 3
+    launch: tuple[str, ...] = ()
+    gpu: str | None = None
+
+
+def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> MeasuredSteps:
+    """Run the script for a few steps at each of `SIZES`, and write steps.json.
+
+    Raises:
+        InvalidInputError: There is no such script.
+        PodsError: GRPO itself, which is the script's own size, can't be run.
+    """
+    if not Path(wanted.script).is_file():
+        raise InvalidInputError(f"there is no script {wanted.script}")
+
+    machine = ""
+    steps: list[MeasuredStep] = []
+    for place, sizes in enumerate(SIZES, start=1):
+        name = _name(sizes)
+        say(f"{place} of {len(SIZES)}: {name}, {wanted.steps} steps after one that warms up")
+        try:
+            step, machine = _measure(wanted, sizes, name)
+        except PodsError as error:
+            if not steps:
+                raise
+            say(f"could not be run: {error}")
+            step = MeasuredStep(
+                method=_method(sizes),
+                rollouts_per_row=1 if sizes.trains_on_all else sizes.rollouts_per_row,
+                rows=(steps[0].rows or 0) * sizes.rollouts_per_row if sizes.trains_on_all else None,
+                problem=str(error),
+            )
+        steps.append(step)
+
+    measured = MeasuredSteps(of=wanted.script, machine=machine, steps=steps)
+    measured.write(wanted.folder)
+    return measured
+
+
+def _method(sizes: StepSizes) -> str:
+    return GRPO if sizes.trains_on_all or sizes.rollouts_per_row == 1 else "pods"
+
+
+def _name(sizes: StepSizes) -> str:
+    if sizes.rollouts_per_row == 1:
+        return "grpo, n = m"
+    all_of = "all of " if sizes.trains_on_all else ""
+    return f"{_method(sizes)}, {all_of}n = {sizes.rollouts_per_row} m"
+
+
+def _measure(wanted: StepsWanted, sizes: StepSizes, name: str) -> tuple[MeasuredStep, str]:
+    """The mean step of some sizes, and the machine; what the run leaves is deleted.
+
+    Raises:
+        PodsError: The script fails at these sizes.
+    """
+    kind = "all" if sizes.trains_on_all else "some"
+    folder = wanted.folder / "steps" / f"{sizes.rollouts_per_row}-{kind}"
+    shutil.rmtree(folder, ignore_errors=True)
+    job = Job(
+        script=wanted.script,
+        arguments=list(wanted.arguments),
+        folder=str(folder),
+        method=_method(sizes),
+        seed=TUNING_SEED,
+        questions=TUNING,
+        most_questions=8,
+        answers=1,
+        clock=clock_of(wanted.launch),
+        sizes=sizes,
+        timed_steps=wanted.steps,
+    )
+    process = start_job(job, f"{wanted.script} at {name}", wanted.launch, wanted.gpu)
+    try:
+        while process.is_alive:
+            time.sleep(LOOK_EVERY)
+        problem = process.problem()
+        found = files.read_json(folder / "step.json")
+    finally:
+        process.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    if problem is not None:
+        raise PodsError(problem)
+    if found is None:
+        raise PodsError(f"{wanted.script} ended without a step; all that it printed: {process.log}")
+    return MeasuredStep(**found["step"]), str(found["machine"])

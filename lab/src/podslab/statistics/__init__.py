@@ -1,0 +1,1 @@
+"""Statistics of comparisons: learning curves of arms, speed-ups, and what a step is worth."""

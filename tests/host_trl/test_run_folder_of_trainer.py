@@ -164,3 +164,28 @@ def test_where_logging_is_configured_it_alone_decides(monkeypatch, capsys):
     logging.getLogger("podsrl").handlers.clear()
     messages.show_messages()
     assert not logging.getLogger("podsrl").handlers
+
+
+def test_an_evaluation_is_among_the_metrics_of_the_run(make_trainer, dataset):
+    trainer = make_trainer(
+        8,
+        eval_dataset=dataset.select(range(4)),
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=8,
+        num_generations_eval=2,
+    )
+    trainer.train()
+    rows = run_of(trainer).metrics()
+    assert [row["step"] for row in rows if "eval_reward" in row] == [1, 2]
+    assert [row["step"] for row in rows if "pods/training_seconds" in row] == [1, 2]
+
+
+@pytest.mark.parametrize("column", ["answer", "solution", "ground_truth", "label"])
+def test_the_right_answer_is_recorded_by_the_names_that_datasets_have(
+    make_trainer, dataset, column
+):
+    data = dataset if column == "answer" else dataset.rename_column("answer", column)
+    trainer = make_trainer(8, data=data, max_steps=1)
+    trainer.train()
+    assert set(run_of(trainer).rollouts(1).to_pandas()["answer"]) <= set(dataset["answer"])

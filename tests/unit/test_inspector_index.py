@@ -170,6 +170,19 @@ def test_a_resumed_run_has_its_metrics_once(tmp_path):
         assert index.runs[0].metrics["entropy"] == [1.0, 20.0]
 
 
+def test_an_evaluation_stands_beside_its_step_and_takes_no_curve_away(tmp_path):
+    run = write_run(tmp_path / "run")
+    run.append_metrics({"step": 1, "reward": 0.25, "pods/training_seconds": 1.0})
+    with index_of(run.path) as index:
+        run.append_metrics({"step": 1, "eval_reward": 0.75})
+        index.refresh()
+        run.append_metrics({"step": 2, "reward": 0.5, "pods/training_seconds": 2.0})
+        index.refresh()
+        metrics = index.runs[0].metrics
+    assert metrics["reward"] == [0.25, None, 0.5]
+    assert metrics["eval_reward"] == [None, 0.75, None]
+
+
 def test_a_run_that_begins_later_in_the_same_folder_is_found(tmp_path):
     write_run(tmp_path / "runs" / "a")
     with index_of(tmp_path / "runs") as index:

@@ -322,8 +322,11 @@ class Index:
         if not rows:
             return
         names = ["step", CLOCK, "reward", *METRICS, *(f"pods/seconds_{p}" for p in _SECONDS)]
-        if run.metrics and rows[0]["step"] <= (run.metrics["step"][-1] or 0):
-            run.metrics = {}  # a resumed run went on from an earlier step: its log was cut
+        # A resumed run went on from an earlier step, and its log was cut. An evaluation, which
+        # stands after its step, says nothing of that.
+        of_steps = [row["step"] for row in rows if not any(n.startswith("eval_") for n in row)]
+        if run.metrics and of_steps and of_steps[0] <= (run.metrics["step"][-1] or 0):
+            run.metrics = {}
         for name in names:
             column = run.metrics.setdefault(name, [])
             column += [_number(row.get(name)) for row in rows]

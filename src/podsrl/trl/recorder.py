@@ -119,8 +119,11 @@ class RunRecorder(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        """Write a step's metrics; what else TRL logs, such as totals at the end, is left out."""
-        if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
+        """Write the metrics of a step or of an evaluation, and not TRL's totals at the end."""
+        logs = logs or {}
+        is_step = "pods/training_seconds" in logs
+        is_evaluation = any(name.startswith("eval_") for name in logs)
+        if state.is_world_process_zero and (is_step or is_evaluation):
             with self._going_on_without("metrics", state.global_step):
                 self.run.append_metrics({"step": state.global_step, **logs})
 
@@ -180,6 +183,16 @@ class RunRecorder(TrainerCallback):
         self.run.unlock()
 
 
+#: Columns of datasets that hold the right answer, the likeliest first. TRL's own `accuracy_reward`
+#: takes a "solution".
+_ANSWERS = ("answer", "solution", "ground_truth", "target", "gold", "label")
+
+
+def _right_answer(row: Mapping[str, Any]) -> Any:
+    """What is likely the right answer of a dataset row; None if no column has such a name."""
+    return next((row[name] for name in _ANSWERS if row.get(name) is not None), None)
+
+
 def rollout_columns(
     selected: KeptRows, advantages_P_N: np.ndarray, tokenizer: Any
 ) -> Callable[[], RolloutColumns]:
@@ -200,7 +213,7 @@ def rollout_columns(
     text_of_prompt = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
 
     completions = list(columns["completion"] or ())
-    answers = [row.get("answer") for row in columns["row"] or ()]
+    answers = [_right_answer(row) for row in columns["row"] or ()]
     kept = selected.kept_P_N.ravel()[places]
     advantages = np.where(kept, advantages_P_N.ravel()[places], np.nan)
     by_function_F = rollouts.by_function_P_N_F.flatten(0, 1)[places].T.tolist()

@@ -31,7 +31,7 @@ class State:
             warnings.simplefilter("ignore", DamagedFileWarning)  # a line that is half written
             steps = folder.metrics()
             points = evaluations(folder)
-        seconds = float(steps[-1].get("pods/training_seconds", 0.0)) if steps else 0.0
+        seconds = max((row.get("pods/training_seconds", 0.0) for row in steps), default=0.0)
         return cls(seconds, points)
 
 

@@ -51,6 +51,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one rank": {"downsampling_rule": "worker:first_rows", "n": 16, "max_steps": 3},
     "negated": {"override": "NegatedRewards", "max_steps": 2},
     "own advantages": {"override": "AdvantagesByLength", "binary": True, "num_iterations": 2},
+    "advantages of tokens": {"override": "AdvantagesOfTokens", "binary": True, "max_steps": 2},
     "own loss": {"override": "DoubledLoss", "downsampling_rule": "max_contrast", "max_steps": 2},
     "doubled": {
         "override": "DoubledAdvantages",
@@ -305,7 +306,9 @@ def test_the_parts_of_all_ranks_are_the_log_of_one(on_ranks, world, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["negated", "own advantages", "own loss", "doubled"])
+@pytest.mark.parametrize(
+    "name", ["negated", "own advantages", "advantages of tokens", "own loss", "doubled"]
+)
 def test_a_subclass_of_the_users_trains_on_two_ranks_as_on_one(on_ranks, name):
     assert_same_training(on_ranks(1), on_ranks(2), name)
     one, two = (result(on_ranks(world), name) for world in (1, 2))
@@ -519,6 +522,14 @@ def test_what_can_not_be_sent_is_told_by_all_ranks_in_the_first_step(tiny_model,
     message = "what log_extra('handle', ...) was given can't be sent to another process"
     assert message in process.stderr
     assert not (tmp_path / "failing" / "rollouts").exists()
+
+
+@pytest.mark.slow
+def test_a_setting_that_one_rank_alone_changes_is_named_on_both(tiny_model, tmp_path):
+    failing = settings("failing", tmp_path, tiny_model, 2, fail="settings")
+    process = launch(2, tmp_path / "said", [failing])
+    assert process.returncode
+    assert "baseline differs between processes: kept, group." in process.stderr
 
 
 # ---- sharded models ------------------------------------------------------------------------------

@@ -148,11 +148,18 @@ class RecordingTrainer(PODSTrainer):
         for ids, mask, advantage in zip(
             batch["completion_ids"],
             batch["completion_mask"].bool(),
-            batch["advantages"].tolist(),
+            _of_rows(batch["advantages"]),
             strict=True,
         ):
             rows.append((str(ids[mask].tolist()), advantage))
         self.trained_rows.append(rows)
+
+
+def _of_rows(advantages: torch.Tensor) -> list[float]:
+    """The advantage of each row; of one for each token the one farthest from 0."""
+    if advantages.dim() == 1:
+        return advantages.tolist()
+    return [row[row.abs().argmax()].item() for row in advantages]
 
 
 def allow_fsdp() -> None:
@@ -198,6 +205,8 @@ def arithmetic_trainer(
         processing_class=tokenizer,
         rollout_func=rollout_function(tokenizer),
     )
+    if fail == "settings" and RANK == 1:  # as a callback does that acts on one rank alone
+        trainer.args.advantage_baseline = "group"
     if fail == "die in the exchange":
         trainer.pods.exchange = MortalExchange(RANK, WORLD, trainer.accelerator.device)
     return trainer

@@ -47,6 +47,16 @@ class DoubledAdvantages:
         return output  # type: ignore[no-any-return]
 
 
+class AdvantagesOfTokens:
+    """One for each token, which differ in their number between processes."""
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+        mask = output["completion_mask"]
+        output["advantages"] = output["advantages"].unsqueeze(1) * mask
+        return output  # type: ignore[no-any-return]
+
+
 class DoubledInputs:
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         inputs = super()._prepare_inputs(generation_batch)  # type: ignore[misc]

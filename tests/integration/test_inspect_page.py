@@ -562,6 +562,11 @@ def test_the_exported_page_has_every_view_without_a_server(exported):
     assert texts(exported, ".hits .text") == ["first 1.0", "first 1.5"] * 2
     assert width_of_page(exported) <= 390
 
+    show(exported, "/search?reward_max=0.5&cut_off=1")  # by the filters of the list of columns
+    assert texts(exported, ".hits .mark") == ["dropped"]
+    show(exported, "/search?pattern=first")
+    assert "not for patterns" in texts(exported, ".note")[0]
+
 
 def test_the_exported_page_says_what_it_does_not_hold(exported):
     show(exported, address("group", 14, 0))
@@ -615,8 +620,3 @@ def test_a_step_of_a_hundred_thousand_rollouts_stays_usable(tmp_path):
         assert count(browser, "article") == 60
         assert width_of_page(browser) <= 390
         assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
-
-    show(exported, "/search?reward_max=0.5&cut_off=1")  # by the filters of the list of columns
-    assert texts(exported, ".hits .mark") == ["dropped"]
-    show(exported, "/search?pattern=first")
-    assert "not for patterns" in texts(exported, ".note")[0]

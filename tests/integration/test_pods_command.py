@@ -100,7 +100,7 @@ def test_any_other_verb_refuses_an_unknown_option_with_the_nearest_one(install, 
             ["selekt"],
             "pods: unknown verb 'selekt'; did you mean 'select'? (`pods --help` tells more)\n",
         ),
-        (["inspect", "nowhere"], "pods inspect: no run in nowhere: "),
+        (["inspect", "nowhere"], "pods inspect: there is no nowhere; give "),
         (["select", "nowhere.jsonl", "--keep", "2"], "pods select: no file nowhere.jsonl\n"),
     ],
 )
@@ -120,7 +120,7 @@ def test_an_extra_that_is_missing_is_named(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "needs pyarrow, which is not installed: pip install 'podsrl[rollouts]'" in done.stderr
+    assert "needs pyarrow, which is not installed: pip install 'pyarrow>=21'" in done.stderr
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path):

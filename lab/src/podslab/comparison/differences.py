@@ -61,8 +61,9 @@ def departures(settings: Mapping[str, Any], selection: Selection) -> list[str]:
     if selection.baseline != usual.baseline:
         found.append(f"advantage_baseline is {selection.baseline!r} ({usual.baseline!r} in {name})")
 
-    spares = bool(settings.get("skip_zero_advantage"))
-    if spares != method.spares_passes(drops=not method.keeps_all):
+    defines = method.spares_passes(drops=not method.keeps_all)
+    spares = settings.get("skip_zero_advantage")  # None: as the method has it
+    if spares is not None and spares != defines:
         is_so, defined = ("on", "off") if spares else ("off", "on")
         found.append(f"skip_zero_advantage is {is_so} ({defined} in {name})")
     return found

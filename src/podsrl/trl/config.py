@@ -98,6 +98,12 @@ class PODSConfig(GRPOConfig):
         " needs beta=0, no entropy option, no loss_type bnpo. Default: on, where so and n > m, and"
         " where no subclass has a loss of its own.",
     )
+    read_prompts_once: bool | None = described(
+        None,
+        "Read a prompt once for all its rollouts where transformers generates, and not once for"
+        " each: the same tokens, sooner. Default: on, where n > m and the model allows it. True:"
+        " with n = m, too, and a warning where the model does not.",
+    )
     rollout_log: bool = described(
         True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
     )
@@ -214,7 +220,7 @@ class PODSConfig(GRPOConfig):
         )
 
     def _check_fields_of_ours(self) -> None:
-        for name in ("skip_zero_advantage", "rollout_log"):
+        for name in ("skip_zero_advantage", "read_prompts_once", "rollout_log"):
             value = getattr(self, name)
             if not isinstance(value, bool | None):
                 raise InvalidInputError(f"{name} must be True or False; got {value!r}")

@@ -5,7 +5,9 @@ It makes a batch for the update:
     asked  ->  generated  ->  scored  ->  selected  ->  handed over  ->  finished
 """
 
+import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +26,7 @@ from podsrl.trl.config import PODSConfig
 from podsrl.trl.exchange import Exchange, n_of_each
 from podsrl.trl.generation import Asked, Generation, KeptRows, Rollouts
 from podsrl.trl.messages import logger
+from podsrl.trl.one_reading import OneReading
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.reporting import Advice, Logs, masked_rows, pods_metrics, trl_metrics, with_dropped
 from podsrl.trl.rows import (
@@ -61,6 +64,7 @@ class DownSampling:
         recorder: What writes the run's folder.
         advice: What is likely a mistake, said once.
         passes: Which rows have a pass.
+        one_reading: What reads a prompt once for all its rollouts.
         step_guard: What keeps a step from resting on nothing.
         checkpoints: What a resumed run goes on from.
         generation: How far the generation for the update is; None while there is none.
@@ -82,6 +86,7 @@ class DownSampling:
         if accelerator.is_main_process:
             self._tell_of_overrides()
         self.passes = PassSparing(self)
+        self.one_reading = OneReading(self._tell_of_readings)
         self.step_guard = StepGuard(self)
 
         model_name = getattr(accelerator.unwrap_model(trainer.model).config, "_name_or_path", "")
@@ -244,8 +249,24 @@ class DownSampling:
         n = self.settings.selection.num_rollouts
         if self.exchange.is_padded(asked.num_prompts * n):
             n = 1
-        with self.clock.phase("generate"), self.host.asking_for(n, rows=len(rows)):
+        with (
+            self.clock.phase("generate"),
+            self.host.asking_for(n, rows=len(rows)),
+            self._reading_once(),
+        ):
             return columns_of(list(rows), prompts, generate(prompts))
+
+    def _reading_once(self) -> AbstractContextManager[None]:
+        """Inside, the model reads a prompt once for all its rollouts, where that is wanted."""
+        if not self.settings.read_prompts_once or self.host.other_engine:
+            return nullcontext()
+        return self.one_reading.around(self.host.generating_model)
+
+    def _tell_of_readings(self, reason: str) -> None:
+        """Tell the first process's user why prompts are read by each rollout."""
+        if self._is_main:
+            level = logging.WARNING if self.trainer.args.read_prompts_once else logging.INFO
+            logger.log(level, "each rollout reads its prompt: %s", reason)
 
     def _score_rollouts(self, columns: Columns) -> torch.Tensor:
         """The rewards of all processes by function, shape (R, F), as TRL gathers them."""

@@ -168,6 +168,17 @@ class Host:
             tools = {name: [getattr(self.trainer, name)[0]] * rows for name in names}
         return swapped(self.trainer, num_generations=n, **tools)
 
+    @property
+    def generating_model(self) -> Any:
+        """The model whose `generate` TRL calls, where transformers generates."""
+        return self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped)
+
+    @property
+    def other_engine(self) -> bool:
+        """Whether something else generates than transformers' `generate`."""
+        names = ("use_vllm", "use_transformers_continuous_batching", "rollout_func")
+        return any(getattr(self.trainer, name, None) for name in names)
+
     def keep_of_each_row(self, indices: Sequence[int | None], names: Any) -> None:
         """Leave TRL with what it holds of these rows, of all that it holds one of.
 

@@ -30,6 +30,7 @@ class Settings:
         scale_rewards: What TRL divides advantages by: the deviation of a "group", of the "batch",
             or "none".
         why_all_pass: Why every kept row has a pass; "" where rows without gradient are spared.
+        read_prompts_once: Whether a prompt is read once for all its rollouts, where it can be.
     """
 
     selection: Selection
@@ -39,6 +40,7 @@ class Settings:
     aggregation: str
     scale_rewards: Literal["group", "batch", "none"]
     why_all_pass: str
+    read_prompts_once: bool
 
     @property
     def keeps_all(self) -> bool:
@@ -93,6 +95,7 @@ class Settings:
         return {
             "method": method_of(self.selection),
             "skip_zero_advantage": self.skip_zero_advantage,
+            "read_prompts_once": self.read_prompts_once,
             "reward_functions": list(self.reward_functions),
             "reward_weights": list(self.reward_weights),
         }
@@ -149,6 +152,7 @@ class SettingsOfTrainer:
             aggregation=trainer.multi_objective_aggregation,
             scale_rewards=trainer.scale_rewards,
             why_all_pass=_why_all_pass(trainer, args, selection),
+            read_prompts_once=_reads_once(args, selection),
         )
 
     def _selection(self, args: PODSConfig) -> Selection:
@@ -199,6 +203,12 @@ def _why_all_pass(trainer: Seam, args: PODSConfig, selection: Selection) -> str:
     method = resolve_method(args.method or "pods")
     spares = method.spares_passes(drops=not selection.keeps_all)
     return "" if spares else "skip_zero_advantage is off where nothing is dropped"
+
+
+def _reads_once(args: PODSConfig, selection: Selection) -> bool:
+    """Whether prompts are read once; by default where rollouts are dropped, else all is TRL's."""
+    asked = args.read_prompts_once
+    return not selection.keeps_all if asked is None else asked
 
 
 def _why_of_model(trainer: Any) -> str:

@@ -133,6 +133,8 @@ class RecordingTrainer(PODSTrainer):
         super().__init__(*args, **kwargs)
         # of each row of a generation, the ids of its completion as text, and its advantage
         self.trained_rows: list[list[tuple[str, float]]] = []
+        # the rows and the length of each pass
+        self.read: list[list[int]] = []
 
         make_batch = self.pods.make_batch
 
@@ -142,6 +144,9 @@ class RecordingTrainer(PODSTrainer):
             return batch
 
         self.pods.make_batch = recorded  # type: ignore[method-assign]
+
+    def count_read(self, module: Any, args: Any, output: Any) -> None:
+        self.read.append(list(args[0].shape))
 
     def _remember(self, batch: dict[str, Any]) -> None:
         rows = []
@@ -169,9 +174,15 @@ def arithmetic_trainer(
     fail: str | None,
     binary: bool,
     override: str | None = None,
+    greedy: bool = False,
     **fields: Any,
 ) -> RecordingTrainer:
-    """A trainer on 24 questions, whose rollouts and rewards are those of this file."""
+    """A trainer on 24 questions, whose rollouts and rewards are those of this file.
+
+    greedy: the rollouts are the model's own, without random numbers.
+    """
+    if greedy:
+        fields["generation_kwargs"] = {"do_sample": False}
     tokenizer = AutoTokenizer.from_pretrained(model)
     questions = [f"{10 + i}+{20 + i}" for i in range(24)]
     prompts = [[{"role": "user", "content": question}] for question in questions]
@@ -196,8 +207,10 @@ def arithmetic_trainer(
         args=args,
         train_dataset=Dataset.from_dict({"prompt": prompts}),
         processing_class=tokenizer,
-        rollout_func=rollout_function(tokenizer),
+        rollout_func=None if greedy else rollout_function(tokenizer),
     )
+    if greedy:
+        trainer.model.get_input_embeddings().register_forward_hook(trainer.count_read)
     if fail == "die in the exchange":
         trainer.pods.exchange = MortalExchange(RANK, WORLD, trainer.accelerator.device)
     return trainer
@@ -265,6 +278,7 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
     """Weights and what all ranks trained on, from the main process."""
     rows_by_rank = gather_object([trainer.trained_rows])
     bytes_moved = gather_object([trainer.pods.exchange.bytes_moved])
+    first_passes = gather_object([trainer.read[:2]])
     state = trainer.accelerator.get_state_dict(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
@@ -277,6 +291,7 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
         "rows_by_rank": rows_by_rank,
         "losses": [entry["loss"] for entry in history if "loss" in entry],
         "bytes_moved": bytes_moved,
+        "first_passes": first_passes,
         "aligned": is_aligned(trainer, tokenizer, last_generation),
         "sharded": any(isinstance(weight, DTensor) for weight in trainer.model.parameters()),
         "metrics": history[0],

@@ -10,9 +10,10 @@ from trl import GRPOConfig
 
 from podsrl.errors import InvalidInputError, fields_named
 from podsrl.methods import METHODS, complete_selection, resolve_method
-from podsrl.rewards import are_weights
-from podsrl.rules import register_rule
+from podsrl.rewards import are_weights, is_number
+from podsrl.rules import RULES, register_rule
 from podsrl.selection import Selection
+from podsrl.trl.rounds import Rounds
 from podsrl.trl.seam import swapped
 
 
@@ -104,6 +105,19 @@ class PODSConfig(GRPOConfig):
         " each: the same tokens, sooner. Default: on, where n > m and the model allows it. True:"
         " with n = m, too, and a warning where the model does not.",
     )
+    rollouts_per_round: int | None = described(
+        None,
+        "Generate the n rollouts of a prompt in rounds of so many, and leave out prompts whose"
+        " choice is decided: what is kept has the same law, and less is generated. docs/trl.md says"
+        " when it pays. Default: all n at once.",
+    )
+    reward_bounds: list[float] = field(
+        default_factory=lambda: [0.0, 1.0],
+        metadata={
+            "help": "The lowest and the highest possible reward, for rollouts_per_round; a reward"
+            " beyond them is an error. Default: 0 1."
+        },
+    )
     rollout_log: bool = described(
         True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
     )
@@ -120,6 +134,7 @@ class PODSConfig(GRPOConfig):
         self._check_fields_of_ours()
         self._check_skip_zero_advantage()
         self._check_advantages(selection)
+        self.rounds()
 
     @property
     def place_model_on_device(self) -> bool | None:
@@ -145,6 +160,50 @@ class PODSConfig(GRPOConfig):
                 baseline=self.advantage_baseline,
                 seed=self.seed,
             )
+
+    def rounds(self) -> Rounds | None:
+        """How rollouts are generated in rounds; None: all at once.
+
+        Raises:
+            InvalidInputError: Rounds don't go together with other settings, or bounds are none.
+        """
+        rollouts = self.rollouts_per_round
+        if rollouts is None:
+            return None
+        if problem := self._why_no_rounds(rollouts):
+            raise InvalidInputError(f"rollouts_per_round={rollouts!r}: {problem}")
+        low, high = self.reward_bounds
+        return Rounds(rollouts, (float(low), float(high)))
+
+    def _why_no_rounds(self, rollouts: Any) -> str:
+        """What is in the way of rounds; "" if nothing is."""
+        selection = self.selection()
+        n = selection.num_rollouts
+        if not isinstance(rollouts, int) or isinstance(rollouts, bool) or not 1 <= rollouts < n:
+            return f"allowed is an integer of 1 <= rollouts_per_round < num_rollouts = {n}"
+        if selection.keeps_all:
+            return "with num_rollouts = num_generations every rollout is kept, and all are needed"
+        if selection.baseline == "group":
+            return (
+                "advantage_baseline='group' compares with all n rollouts; after stopping there are"
+                " fewer, so it would be another baseline. Use 'kept', or generate all at once"
+            )
+        if selection.chosen_rule.kept_at_bounds is None:
+            known = [name for name, rule in RULES.items() if rule.kept_at_bounds is not None]
+            return (
+                f"what {selection.rule!r} keeps is decided when all n are there, so no round could"
+                f" be saved; rules that are decided earlier: {', '.join(known)}"
+            )
+        if self.multi_objective_aggregation != "sum_then_normalize":
+            return (
+                "it needs multi_objective_aggregation='sum_then_normalize': what is normalised over"
+                " a group has no bounds, and changes with every rollout"
+            )
+        bounds = self.reward_bounds
+        are_two = isinstance(bounds, list | tuple) and len(bounds) == 2
+        if not (are_two and all(map(is_number, bounds)) and bounds[0] < bounds[1]):
+            return f"reward_bounds must be two numbers, the lower one first; got {bounds!r}"
+        return ""
 
     def settings(self) -> dict[str, Any]:
         """All fields as plain values, without those that are the library's own business."""

@@ -221,6 +221,19 @@ class Host:
         """The values of each metric of training since the last log."""
         return self.trainer._metrics["train"]
 
+    @contextmanager
+    def metrics_of_first_round(self) -> Iterator[None]:
+        """Inside, TRL's `_generate` may be called several times; the first call's metrics stay.
+
+        TRL logs a value of each call, such as the mean length of completions. That of the first one
+        is over all prompts.
+        """
+        logged = self.metrics
+        before = {name: len(values) for name, values in logged.items()}
+        yield
+        for name, values in logged.items():
+            del values[before.get(name, 0) + 1 :]
+
     @property
     def logs(self) -> Any:
         """What TRL holds of rollouts for its table of completions."""

@@ -14,6 +14,7 @@ from podsrl.hosts import passes_in_words
 from podsrl.methods import method_of, resolve_method
 from podsrl.selection import Selection
 from podsrl.trl.config import PODSConfig, why_all_rows_pass
+from podsrl.trl.rounds import Rounds
 from podsrl.trl.seam import Seam, overriding_class
 
 
@@ -31,6 +32,7 @@ class Settings:
             or "none".
         why_all_pass: Why every kept row has a pass; "" where rows without gradient are spared.
         read_prompts_once: Whether a prompt is read once for all its rollouts, where it can be.
+        rounds: How rollouts are generated in rounds; None: all at once.
     """
 
     selection: Selection
@@ -41,6 +43,7 @@ class Settings:
     scale_rewards: Literal["group", "batch", "none"]
     why_all_pass: str
     read_prompts_once: bool
+    rounds: Rounds | None
 
     @property
     def keeps_all(self) -> bool:
@@ -86,6 +89,9 @@ class Settings:
     def _by_name(self) -> dict[str, Any]:
         """Every setting as a plain value."""
         values = {**vars(self.selection), **vars(self)}
+        rounds = values.pop("rounds")
+        values["rollouts_per_round"] = rounds and rounds.rollouts
+        values["reward_bounds"] = rounds and rounds.bounds
         for name in ("selection", "chosen_rule", "method", "why_all_pass"):
             values.pop(name, None)
         return {**values, "passes": self.passes_in_words}
@@ -153,6 +159,7 @@ class SettingsOfTrainer:
             scale_rewards=trainer.scale_rewards,
             why_all_pass=_why_all_pass(trainer, args, selection),
             read_prompts_once=_reads_once(args, selection),
+            rounds=args.rounds(),
         )
 
     def _selection(self, args: PODSConfig) -> Selection:

@@ -54,6 +54,7 @@ ROLLOUT_COLUMNS = {
 #: May be left out.
 OPTIONAL_COLUMNS = {
     "answer": ("string", "the right answer, where the data has one"),
+    "round": ("int64", "in which it was generated, from 0, where there may have been several"),
     "turns": ("string", "of a rollout with tools: its turns as JSON; null: one answer"),
 }
 REWARD_PREFIX = "rewards/"

@@ -100,6 +100,47 @@ def test_metrics_of_progress_are_those_of_the_first_round(
     assert len(trainer.pods.completions["extra"]["kept"]) == M + N
 
 
+def test_reinforce_ada_compares_with_all_that_its_rounds_made(
+    make_trainer: Callable[..., Any],
+) -> None:
+    trainer, rewards = trained(
+        make_trainer, "run", method="reinforce-ada", rollouts_per_round=M, num_generations=M
+    )
+    assert rewards.calls == [2 * M, M, M, M]
+    table = table_of(trainer)
+    first = table[table["group"] == 0]
+    assert first["reward"].tolist() == [0, 1, 0, 1]
+    expected = podsrl.group_advantages([[0.0, 1.0, 0.0, 1.0]], [[0, 1, 2, 3]], "group")[0]
+    assert first["advantage"].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_reinforce_ada_draws_again_where_right_ones_are_rare(
+    make_trainer: Callable[..., Any],
+) -> None:
+    class Rare(KnownRewards):
+        def reward_of(self, prompt: int, number: int) -> float:
+            return float(number in (2, 5))
+
+    rewards = Rare()
+    trainer = make_trainer(
+        N,
+        method="reinforce-ada",
+        rollouts_per_round=M,
+        num_generations=M,
+        reward_funcs=rewards,
+        max_steps=1,
+    )
+    trainer.train()
+    assert rewards.calls == [2 * M, 2 * M]
+    table = table_of(trainer)
+    first = table[table["group"] == 0]
+    drawn = first["reward"].tolist()
+    assert sorted(drawn) == [0] * 6 + [1] * 2
+    kept = first[first["kept"]]
+    expected = podsrl.group_advantages(drawn, kept["rollout"].tolist(), "group")
+    assert kept["advantage"].tolist() == pytest.approx(expected, abs=1e-5)
+
+
 def test_the_last_round_may_be_smaller(make_trainer: Callable[..., Any]) -> None:
     trainer, rewards = trained(make_trainer, "run", rollouts_per_round=6)
     assert rewards.calls == [12, 6, 4]

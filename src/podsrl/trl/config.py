@@ -183,10 +183,11 @@ class PODSConfig(GRPOConfig):
             return f"allowed is an integer of 1 <= rollouts_per_round < num_rollouts = {n}"
         if selection.keeps_all:
             return "with num_rollouts = num_generations every rollout is kept, and all are needed"
-        if selection.baseline == "group":
+        if selection.baseline == "group" and not self._compares_with_rounds(selection):
             return (
                 "advantage_baseline='group' compares with all n rollouts; after stopping there are"
-                " fewer, so it would be another baseline. Use 'kept', or generate all at once"
+                " fewer, so it would be another baseline. Use 'kept', or generate all at once;"
+                " method='reinforce-ada' compares with what its rounds have generated"
             )
         if selection.chosen_rule.kept_at_bounds is None:
             known = [name for name, rule in RULES.items() if rule.kept_at_bounds is not None]
@@ -204,6 +205,15 @@ class PODSConfig(GRPOConfig):
         if not (are_two and all(map(is_number, bounds)) and bounds[0] < bounds[1]):
             return f"reward_bounds must be two numbers, the lower one first; got {bounds!r}"
         return ""
+
+    @staticmethod
+    def _compares_with_rounds(selection: Selection) -> bool:
+        """Whether the settings are those of a method whose baseline is over what rounds made."""
+        method = METHODS.get(selection.method)
+        if method is None or not method.compares_with_rounds:
+            return False
+        published = method.selection
+        return (selection.rule, selection.baseline) == (published.rule, published.baseline)
 
     def settings(self) -> dict[str, Any]:
         """All fields as plain values, without those that are the library's own business."""

@@ -259,3 +259,26 @@ def test_own_rows_says_that_it_has_no_answer(make_trainer: Callable[..., Any]) -
 
     with pytest.raises(InvalidInputError, match="once for each round"):
         trained(make_trainer, "run", rollouts_per_round=M, mixin=Asks)
+
+
+VLLM = {"use_vllm": True, "rollouts_per_round": M}
+
+
+def test_a_colocated_engine_is_asked_for_each_round(
+    make_trainer: Callable[..., Any], stand_in: None
+) -> None:
+    trainer, rewards = trained(make_trainer, "run", vllm_mode="colocate", **VLLM)
+    engine = trainer.vllm_generation.llm
+    assert [sum(n for _, n in call) for call in engine.calls] == rewards.calls == [2 * M, M, M, M]
+
+
+def test_a_server_is_asked_for_each_round(make_trainer: Callable[..., Any], server: Any) -> None:
+    of_server = {"vllm_mode": "server", "vllm_server_base_url": server.url}
+    trainer, rewards = trained(make_trainer, "run", **of_server, **VLLM)
+    assert rewards.calls == [2 * M, M, M, M]
+    asked = [
+        request["n"] * (1 if isinstance(request["prompt"][0], int) else len(request["prompt"]))
+        for request in server.requests
+    ]
+    assert sum(asked) == M + N
+    assert logged(trainer)[0]["pods/generated_share"] == (M + N) / (2 * N)

@@ -11,6 +11,9 @@ import pytest
 
 pytest.importorskip("trl")
 
+import trl
+from packaging.version import Version
+
 import podsrl
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 from podsrl.trl import PODSConfig
@@ -261,9 +264,27 @@ def test_own_rows_says_that_it_has_no_answer(make_trainer: Callable[..., Any]) -
         trained(make_trainer, "run", rollouts_per_round=M, mixin=Asks)
 
 
+def test_a_reward_that_compares_the_rollouts_of_a_prompt_is_refused(
+    make_trainer: Callable[..., Any],
+) -> None:
+    def rank(completions: list[Any], num_rollouts: int, **columns: Any) -> list[float]:
+        return [i % num_rollouts / num_rollouts for i in range(len(completions))]
+
+    with pytest.raises(InvalidInputError, match="'rank' asks for num_rollouts"):
+        make_trainer(N, reward_funcs=rank, rollouts_per_round=M)
+    make_trainer(N, reward_funcs=rank)
+
+
 VLLM = {"use_vllm": True, "rollouts_per_round": M}
 
 
+of_stand_in = pytest.mark.skipif(
+    Version(trl.__version__) < Version("1.12"),
+    reason="the stand-in is for TRL 1.12 or later",
+)
+
+
+@of_stand_in
 def test_a_colocated_engine_is_asked_for_each_round(
     make_trainer: Callable[..., Any], stand_in: None
 ) -> None:
@@ -272,6 +293,7 @@ def test_a_colocated_engine_is_asked_for_each_round(
     assert [sum(n for _, n in call) for call in engine.calls] == rewards.calls == [2 * M, M, M, M]
 
 
+@of_stand_in
 def test_a_server_is_asked_for_each_round(make_trainer: Callable[..., Any], server: Any) -> None:
     of_server = {"vllm_mode": "server", "vllm_server_base_url": server.url}
     trainer, rewards = trained(make_trainer, "run", **of_server, **VLLM)

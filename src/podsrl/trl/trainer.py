@@ -6,10 +6,11 @@ from typing import Any, ParamSpec
 
 from trl import GRPOTrainer
 
-from podsrl.errors import MissingDependencyError
+from podsrl.errors import InvalidInputError, MissingDependencyError
 from podsrl.methods import method_of
 from podsrl.trl.checkpoint import last_complete
 from podsrl.trl.checks import (
+    asks_for_group_size,
     check_arguments,
     check_environments,
     check_parameters,
@@ -158,6 +159,12 @@ class PODSTrainer(Seam):
                     name,
                     selection.num_kept,
                     selection.num_rollouts,
+                )
+            if self.pods.settings.rounds is not None and asks_for_group_size(function):
+                raise InvalidInputError(
+                    f"reward function {name!r} asks for num_rollouts, so it compares the rollouts"
+                    " of a prompt; with rollouts_per_round they come in rounds, and the reward of"
+                    " each has to follow from that rollout alone. Leave rollouts_per_round out"
                 )
         self.reward_funcs = [
             checked(

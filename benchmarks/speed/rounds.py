@@ -18,7 +18,7 @@ import numpy as np
 
 import podsrl
 from benchmarks.markdown import table
-from benchmarks.own_process import in_own_process
+from benchmarks.own_process import import_once, in_own_process
 from benchmarks.speed.numbers import in_turns
 from benchmarks.speed.trainers import Setting, build
 from podslab.models.tiny import get_model
@@ -162,6 +162,7 @@ def steps_of(prompts: int, arm: str, steps: int) -> Steps:
 
 def measured(prompts: Sequence[int], steps: int, repetitions: int) -> list[str]:
     """The table of seconds."""
+    import_once([__spec__.name])
     rows = []
     for number in prompts:
         found: dict[str, list[Steps]] = {arm: [] for arm in ARMS}

@@ -73,7 +73,8 @@ _STEP = """
 {n} → {m} on one thread of a CPU that others used, too, with the embedded model of {steps} steps of
 each arm after the first one; arms took turns, each in a process of its own, {repetitions} times.
 The reward is 1 for a right answer and 0 for another one. Medians. *Generating*:
-`pods/seconds_generate` and `pods/seconds_score`. *Forecast*: the ratio that was written down before.
+`pods/seconds_generate` and `pods/seconds_score`. *Forecast*: the ratio that was written down
+before.
 
 """
 

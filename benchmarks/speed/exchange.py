@@ -33,7 +33,7 @@ from podsrl.rewards import Rewards
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
 from podsrl.selection import Selected, Selection
-from podsrl.trl.exchange import Exchange
+from podsrl.trl.exchange import Exchange, Round
 from podsrl.trl.generation import KeptRows, Rollouts
 from podsrl.trl.recorder import rollout_columns
 from podsrl.trl.rows import Columns, numbers_of
@@ -222,7 +222,8 @@ def _generation(
 
     with timed(seconds, "know"):
         numbers = numbers_of(columns, np.zeros(size.rollouts, dtype=bool))
-        numbers_P_N_3 = exchange.gather_numbers(numbers, groups * n).reshape(groups, n, 3)
+        of_all = Round.of_all(groups * n, size.world)
+        numbers_P_N_3 = exchange.gather_numbers(numbers, of_all).reshape(groups, n, 3)
         rewards = torch.from_numpy(rewards_R_1).to(exchange.device)  # where TRL has them
         by_function_P_N_F = gather(rewards).view(groups, n, 1)
         exchange.all_names(name for name in columns if columns[name] is not None)
@@ -232,7 +233,7 @@ def _generation(
             step=step,
             index=0,
             columns=columns,
-            share=exchange.share(groups * n),
+            places=exchange.share(groups * n),
             by_function_P_N_F=by_function_P_N_F,
             rewards=Rewards(
                 by_function_P_N_F=by_function_P_N_F.cpu().numpy(),
@@ -253,7 +254,7 @@ def _generation(
 
     with timed(seconds, "move"):
         moves = kept.moves
-        taken = exchange.to_their_rows(columns, moves, groups * n)
+        taken = exchange.to_their_rows(columns, moves, exchange.share(groups * n))
     processor = time.thread_time() - processor_before
     assert len(taken["logps"] or ()) == groups * size.num_kept // size.world
 

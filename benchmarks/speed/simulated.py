@@ -16,7 +16,7 @@ import torch
 from benchmarks.speed.exchange import Size, columns_of, keep, rewards_of
 from podsrl.rewards import Rewards
 from podsrl.trl import exchange as of_trainer
-from podsrl.trl.exchange import Exchange, Moves, moves_of
+from podsrl.trl.exchange import Exchange, Moves, Round, moves_of
 from podsrl.trl.rows import Columns, numbers_of
 from podsrl.trl.seam import swapped
 
@@ -61,14 +61,17 @@ def _sent(size: Size, process: int, columns: Columns, kept_P_N: np.ndarray, rows
         exchange = Exchange(process, size.world, torch.device("cpu"))
         total = kept_P_N.size
 
-        exchange.gather_numbers(numbers_of(columns, np.zeros(size.rollouts, dtype=bool)), total)
+        exchange.gather_numbers(
+            numbers_of(columns, np.zeros(size.rollouts, dtype=bool)),
+            Round.of_all(total, size.world),
+        )
         wire.gather(torch.from_numpy(rewards_of(size, process)))  # TRL's own
         numbers = wire.take_bytes()
 
         exchange.all_names(name for name in columns if columns[name] is not None)
         exchange.of_first(kept_P_N)
         with suppress(_Sent):
-            exchange.to_their_rows(columns, rows, total)
+            exchange.to_their_rows(columns, rows, exchange.share(total))
         return Sent(numbers, wire.parcels, wire.take_bytes())
 
 

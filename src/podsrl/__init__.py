@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from podsrl.advantages import group_advantages
 from podsrl.errors import PodsError, fields_named, needed
 from podsrl.methods import METHODS
-from podsrl.rules import RULES, downsample, downsample_batch, register_rule, rule
+from podsrl.rules import RULES, downsample, downsample_batch, is_decided, register_rule, rule
 from podsrl.selection import Selection
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = [
     "downsample_batch",
     "group_advantages",
     "inspect",
+    "is_decided",
     "register_rule",
     "rollouts",
     "rule",

@@ -37,6 +37,8 @@ class Method:
         fixed_sizes: Whether the sizes are part of what the name stands for.
         skip_zero_advantage: Whether passes of zero-advantage rows are spared where they can be;
             None: where rollouts are dropped.
+        compares_with_rounds: Whether its baseline is over what rounds have generated until they
+            stopped, as its paper has it, and not over all n.
     """
 
     summary: str
@@ -44,6 +46,7 @@ class Method:
     selection: Selection
     fixed_sizes: bool = False
     skip_zero_advantage: bool | None = None
+    compares_with_rounds: bool = False
 
     @property
     def keeps_all(self) -> bool:
@@ -107,6 +110,7 @@ METHODS: dict[str, Method] = {
         summary="as many right as wrong rollouts of each prompt, as far as there are",
         source="Reinforce-Ada, arXiv 2510.04996",
         selection=Selection(16, 4, rule="balanced", baseline="group"),
+        compares_with_rounds=True,
     ),
     "d3s": Method(
         summary="rows of the whole batch whose advantages have the largest variance",

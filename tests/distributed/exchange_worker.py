@@ -15,7 +15,7 @@ from accelerate import PartialState
 from PIL import Image
 
 from podsrl.errors import UnsupportedError
-from podsrl.trl.exchange import Exchange, moves_of
+from podsrl.trl.exchange import Exchange, Round, moves_of
 from podsrl.trl.rows import EXTRA, Columns, filled
 
 TOTAL, KEPT = 30, 12  # 30 can be halved and divided by 3, not by 4
@@ -89,7 +89,7 @@ def exchange_by(exchange: Exchange, mask: np.ndarray) -> None:
     """Exchange by a plan, and see that each row came with all that it had."""
     rows = moves_of(mask.reshape(5, 6), exchange.world)
     before = exchange.bytes_moved
-    taken = exchange.to_their_rows(generated(exchange), rows, TOTAL)
+    taken = exchange.to_their_rows(generated(exchange), rows, exchange.share(TOTAL))
 
     places = rows.by_process[exchange.process]
     assert len(places) == KEPT // exchange.world
@@ -115,7 +115,7 @@ def gather_numbers(exchange: Exchange) -> None:
     longest = -(-TOTAL // exchange.world)
     padded = share + share[-1:] * (longest - len(share))
     numbers = np.array([[place, 2 * place] for place in padded])
-    everything = exchange.gather_numbers(numbers, TOTAL)
+    everything = exchange.gather_numbers(numbers, Round.of_all(TOTAL, exchange.world))
     assert everything.tolist() == [[place, 2 * place] for place in range(TOTAL)]
 
     mask = np.arange(TOTAL) % (2 + exchange.process) == 0
@@ -132,7 +132,7 @@ def refused(exchange: Exchange, mask: np.ndarray) -> list[str]:
     for attempt in (
         lambda: exchange.refuse_what_cannot_move(columns, every=6),
         lambda: exchange.to_their_rows(
-            columns, moves_of(mask.reshape(5, 6), exchange.world), TOTAL
+            columns, moves_of(mask.reshape(5, 6), exchange.world), exchange.share(TOTAL)
         ),
     ):
         try:

@@ -265,6 +265,67 @@ def test_selection_losses_and_weights_on_two_ranks_equal_those_on_one(on_ranks):
 
 
 @pytest.mark.slow
+def test_each_rank_reads_its_prompts_once(tiny_model, tmp_path):
+    """The middle one of three prompts is on both ranks, with 4 of its 7 rollouts and with 3."""
+
+    def run(name: str, world: int, **more: Any) -> dict[str, Any]:
+        more |= {"greedy": True, "skip_zero_advantage": False, "max_steps": 1}
+        given = settings(name, tmp_path, tiny_model, world, **more)
+        if world == 1:
+            worker.main(given)
+        else:
+            ended = launch(world, tmp_path / "said", [given])
+            assert ended.returncode == 0, ended.stderr[-3000:]
+        return result(tmp_path, name)
+
+    read_by_each = run("each", 1, read_prompts_once=False)
+    on_one = run("one", 1)
+    on_two = run("two", 2)
+    assert generations(read_by_each) == generations(on_one) == generations(on_two)
+
+    (((rows, length), _),) = read_by_each["first_passes"]
+    assert rows == 3 * 7
+    assert on_one["first_passes"] == [[[3, length - 1], [21, 1]]]
+    assert on_two["first_passes"] == [[[2, length - 1], [11, 1]]] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks_make_the_same_rounds_as_one(tiny_model, tmp_path, world):
+    """Of three prompts some are on two ranks, and a rank may have none that is still open."""
+
+    def run(name: str, world: int) -> dict[str, Any]:
+        more = {"often": True, "rollouts_per_round": 3, "n": 10, "max_steps": 3}
+        given = settings(name, tmp_path, tiny_model, world, **more)
+        if world == 1:
+            worker.main(given)
+        else:
+            ended = launch(world, tmp_path / "said", [given])
+            assert ended.returncode == 0, ended.stderr[-3000:]
+        return result(tmp_path, name)
+
+    one = run("one", 1)
+    several = run("several", world)
+    assert generations(one) == generations(several)
+    assert several["aligned"]
+    for name, value in weights(tmp_path, "one").items():
+        torch.testing.assert_close(weights(tmp_path, "several")[name], value, atol=1e-5, rtol=0)
+
+    names = ("reward", "pods/rounds", "pods/generated_share", "pods/tokens_generated")
+    for name in names:
+        assert one["metrics"][name] == pytest.approx(several["metrics"][name], rel=1e-6), name
+    assert one["metrics"]["pods/generated_share"] < 1
+    assert one["metrics"]["pods/rounds"] > 1
+
+    whole = RunFolder(tmp_path / "one")
+    parts = RunFolder(tmp_path / "several")
+    for step in whole.rollout_steps():
+        columns = ["group", "rollout", "round", "reward", "kept"]
+        expected = whole.rollouts(step).to_pandas()[columns]
+        pd.testing.assert_frame_equal(parts.rollouts(step).to_pandas()[columns], expected)
+
+
+@pytest.mark.slow
 def test_three_ranks_train_as_one_where_each_has_its_prompt_and_where_one_has_all_rows(on_ranks):
     three = on_ranks(3)
     for name in RUNS[3]:

@@ -35,8 +35,9 @@ from support.agents import agent_trainer
 RANK = int(os.environ.get("RANK", 0))
 WORLD = int(os.environ.get("WORLD_SIZE", 1))
 
-#: The share of rollouts that a binary reward function calls right.
+#: The shares of rollouts that binary reward functions call right.
 RARE = 0.06
+OFTEN = 0.4
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # TRL warns that rollout_func is experimental
 
@@ -66,12 +67,10 @@ def rollout_function(tokenizer: Any) -> Any:
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         n = trainer.args.num_rollouts
-        groups = trainer.args.generation_batch_size // trainer.args.num_generations
-        share = share_of(groups * n, RANK, WORLD)
 
         completions = []
-        for i, prompt in enumerate(prompts):
-            place = share[min(i, len(share) - 1)] % n  # a share may be padded with its last one
+        for prompt, place_in_batch in zip(prompts, trainer.places, strict=True):
+            place = place_in_batch % n
             rng = draw(trainer.state.global_step, prompt[-1]["content"], place)
             length = 1 + int(40 * rng.random() ** 4)
             tokens = rng.choices(vocabulary, k=length)
@@ -89,7 +88,7 @@ def rollout_function(tokenizer: Any) -> Any:
     return rollout
 
 
-def reward_function(fail: str | None, binary: bool) -> Any:
+def reward_function(fail: str | None, share: float | None) -> Any:
     """Rewards that depend on the completion only; rank 1 may be told to fail."""
 
     def reward(completion_ids: list[Any], log_extra: Any, **kwargs: Any) -> list[float]:
@@ -103,8 +102,8 @@ def reward_function(fail: str | None, binary: bool) -> Any:
             log_extra("handle", [lambda: None] * len(completion_ids))  # can't be pickled
 
         drawn = [draw(ids).random() for ids in completion_ids]
-        if binary:
-            return [float(value < RARE) for value in drawn]
+        if share is not None:
+            return [float(value < share) for value in drawn]
         return drawn
 
     return reward
@@ -133,6 +132,18 @@ class RecordingTrainer(PODSTrainer):
         super().__init__(*args, **kwargs)
         # of each row of a generation, the ids of its completion as text, and its advantage
         self.trained_rows: list[list[tuple[str, float]]] = []
+        # the rows and the length of each pass
+        self.read: list[list[int]] = []
+
+        # the places that this rank generates at a time
+        self.places: list[int] = []
+        generate_rollouts = self.pods._generate_rollouts
+
+        def with_places(generate: Any, asked: Any, prompts: Any, round_: Any) -> Any:
+            self.places = round_.padded(RANK)
+            return generate_rollouts(generate, asked, prompts, round_)
+
+        self.pods._generate_rollouts = with_places  # type: ignore[method-assign]
 
         make_batch = self.pods.make_batch
 
@@ -142,6 +153,9 @@ class RecordingTrainer(PODSTrainer):
             return batch
 
         self.pods.make_batch = recorded  # type: ignore[method-assign]
+
+    def count_read(self, module: Any, args: Any, output: Any) -> None:
+        self.read.append(list(args[0].shape))
 
     def _remember(self, batch: dict[str, Any]) -> None:
         rows = []
@@ -174,11 +188,17 @@ def arithmetic_trainer(
     model: str,
     n: int,
     fail: str | None,
-    binary: bool,
+    share: float | None,
     override: str | None = None,
+    greedy: bool = False,
     **fields: Any,
 ) -> RecordingTrainer:
-    """A trainer on 24 questions, whose rollouts and rewards are those of this file."""
+    """A trainer on 24 questions, whose rollouts and rewards are those of this file.
+
+    greedy: the rollouts are the model's own, without random numbers.
+    """
+    if greedy:
+        fields["generation_kwargs"] = {"do_sample": False}
     tokenizer = AutoTokenizer.from_pretrained(model)
     questions = [f"{10 + i}+{20 + i}" for i in range(24)]
     prompts = [[{"role": "user", "content": question}] for question in questions]
@@ -199,14 +219,16 @@ def arithmetic_trainer(
         kind = type(override, (getattr(overrides, override), RecordingTrainer), {})
     trainer = kind(
         model=AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32),
-        reward_funcs=reward_function(fail, binary),
+        reward_funcs=reward_function(fail, share),
         args=args,
         train_dataset=Dataset.from_dict({"prompt": prompts}),
         processing_class=tokenizer,
-        rollout_func=rollout_function(tokenizer),
+        rollout_func=None if greedy else rollout_function(tokenizer),
     )
     if fail == "settings" and RANK == 1:  # as a callback does that acts on one rank alone
         trainer.args.advantage_baseline = "group"
+    if greedy:
+        trainer.model.get_input_embeddings().register_forward_hook(trainer.count_read)
     if fail == "die in the exchange":
         trainer.pods.exchange = MortalExchange(RANK, WORLD, trainer.accelerator.device)
     return trainer
@@ -244,19 +266,22 @@ def arithmetic_run(
     n: int,
     fail: str | None = None,
     binary: bool = False,
+    often: bool = False,
     resume: bool = False,
     forget: list[str] | None = None,
     **fields: Any,
 ) -> None:
     """A run of `arithmetic_trainer`.
 
+    binary, often: rewards are 0 and 1, and 1 rarely or often.
     resume: from the last complete checkpoint of its folder.
     forget: the checkpoints that are deleted after it, as if it had been stopped before them.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / f"began-{RANK}").touch()
 
-    trainer = arithmetic_trainer(out, model, n, fail, binary, **fields)
+    share = (RARE if binary else None) if not often else OFTEN
+    trainer = arithmetic_trainer(out, model, n, fail, share, **fields)
     folder = checkpoint.last_complete(out) if resume else None
     trainer.train(resume_from_checkpoint=str(folder) if folder else None)
     write_result(trainer, trainer.processing_class, out)
@@ -274,6 +299,7 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
     """Weights and what all ranks trained on, from the main process."""
     rows_by_rank = gather_object([trainer.trained_rows])
     bytes_moved = gather_object([trainer.pods.exchange.bytes_moved])
+    first_passes = gather_object([trainer.read[:2]])
     state = trainer.accelerator.get_state_dict(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
@@ -286,6 +312,7 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
         "rows_by_rank": rows_by_rank,
         "losses": [entry["loss"] for entry in history if "loss" in entry],
         "bytes_moved": bytes_moved,
+        "first_passes": first_passes,
         "aligned": is_aligned(trainer, tokenizer, last_generation),
         "sharded": any(isinstance(weight, DTensor) for weight in trainer.model.parameters()),
         "metrics": history[0],
@@ -309,7 +336,7 @@ def is_aligned(trainer: Any, tokenizer: Any, trained: list[tuple[str, float]]) -
         drawn = draw(tokens).random()
         if text != tokenizer.decode(tokens, skip_special_tokens=True):
             return False
-        if reward not in (np.float32(drawn), drawn < RARE):  # plain, and binary
+        if reward not in (np.float32(drawn), drawn < RARE, drawn < OFTEN):  # plain, and binary
             return False
 
     advantages_K = [round(advantage, 5) for advantage in logs["advantages"]]

@@ -17,6 +17,7 @@ NAMES = {
     "downsample_batch",
     "group_advantages",
     "inspect",
+    "is_decided",
     "register_rule",
     "rollouts",
     "rule",

@@ -46,6 +46,12 @@ COLUMNS = (
     ),
     Column("group", "int64", "which prompt of the step, from 0", index="INTEGER"),
     Column("rollout", "int64", "which rollout of the group, from 0", index="INTEGER"),
+    Column(
+        "round",
+        "int64",
+        "round in which it was generated, from 0, where there may have been several",
+        optional=True,
+    ),
     Column("prompt", "string", "as the model read it"),
     Column("completion", "string", "what the model wrote; of a conversation, its last message"),
     Column(

@@ -41,7 +41,7 @@ def downsample(rewards_P_N: Any, m: int, rule: RuleName = "max_variance", seed: 
     """
     rewards = as_rewards(rewards_P_N)
     *batch, n = rewards.shape
-    m = _check_count(m, "m", least=1, most=n, among=f"of n = {n} rollouts")
+    m = check_count(m, "m", least=1, most=n, among=f"of n = {n} rollouts")
 
     resolved = resolve_rule(rule)
     if resolved.across_prompts:
@@ -91,7 +91,7 @@ def downsample_batch(
     if rewards.ndim != 2:
         raise InvalidInputError(f"rewards must have shape (P, n); got {rewards.shape}")
     groups, n = rewards.shape
-    rows = _check_count(rows, "rows", least=0, most=groups * n, among=f"of {groups} x {n} rollouts")
+    rows = check_count(rows, "rows", least=0, most=groups * n, among=f"of {groups} x {n} rollouts")
 
     all_there_P_N = np.ones((groups, n), dtype=bool)
     return like(rewards_P_N, keep_rows(rewards, all_there_P_N, rows, rule, seed))
@@ -192,7 +192,7 @@ def _check_seed(seed: Seed) -> None:
         ) from error
 
 
-def _check_count(count: int, name: str, least: int, most: int, among: str) -> int:
+def check_count(count: int, name: str, least: int, most: int, among: str) -> int:
     """A number of rollouts as Python's integer, if it is one within its bounds.
 
     Args:

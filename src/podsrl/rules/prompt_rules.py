@@ -12,7 +12,17 @@ _PODS = "arXiv 2504.13818"
 _EQUAL = 1e-9
 
 
-@rule(scope="prompt", least_kept=2, source=_PODS)
+def half_of_each(m: int) -> tuple[int, int]:
+    """Half of m lowest and half highest rewards; of an odd m one more of the lowest."""
+    return m - m // 2, m // 2
+
+
+def highest_alone(m: int) -> tuple[int, int]:
+    """None of the lowest rewards, and m of the highest."""
+    return 0, m
+
+
+@rule(scope="prompt", least_kept=2, source=_PODS, kept_at_bounds=half_of_each)
 def max_variance(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     r"""Keep the m rollouts of each group with the largest reward variance.
 
@@ -33,7 +43,7 @@ def max_variance(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     return best_of_sorted(sort_groups(rewards_P_N, seed), m)
 
 
-@rule(scope="prompt", least_kept=2, source="arXiv 2510.04996")
+@rule(scope="prompt", least_kept=2, source="arXiv 2510.04996", kept_at_bounds=half_of_each)
 def balanced(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     """Keep the m // 2 highest and the other m - m // 2 lowest rewards of each group.
 
@@ -44,7 +54,11 @@ def balanced(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     return keep_ends(sort_groups(rewards_P_N, seed), m, high_P_1=m // 2)
 
 
-@rule(scope="prompt", source=f"{_PODS}; alone: RAFT, arXiv 2504.11343")
+@rule(
+    scope="prompt",
+    source=f"{_PODS}; alone: RAFT, arXiv 2504.11343",
+    kept_at_bounds=highest_alone,
+)
 def max_reward(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     """Keep the m highest rewards of each group. The rest is as in `max_variance`."""
     return keep_ends(sort_groups(rewards_P_N, seed), m, high_P_1=m)

@@ -12,6 +12,7 @@ from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
 from podsrl.plugins import import_module_or_file
 
 Scope = Literal["prompt", "batch"]
+KeptAtBounds = Callable[[int], tuple[int, int]]  # of m
 
 
 @dataclass(eq=False)
@@ -31,6 +32,9 @@ class Rule:
         needs_group_baseline: Whether it leaves rows alone in their group where m is 1. Such a row
             has nothing to be compared with, except all n rollouts of its group.
         source: The paper that it comes from.
+        kept_at_bounds: How many of the lowest and how many of the highest possible rewards are kept
+            of a group that has as many, for m; None for a rule that may keep others then. It is a
+            function of a module, and says when a choice is decided (`is_decided`).
         options: Arguments of the function's own that are given, as in "band(low=0.1)".
     """
 
@@ -39,6 +43,7 @@ class Rule:
     least_kept: int = 1
     needs_group_baseline: bool = True
     source: str = ""
+    kept_at_bounds: KeptAtBounds | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,7 +66,7 @@ class Rule:
 
         # One that was made of a plain function is made of it again.
         declared = (self.scope, self.least_kept, self.needs_group_baseline, self.source)
-        return Rule, (self.function, *declared, self.options)
+        return Rule, (self.function, *declared, self.kept_at_bounds, self.options)
 
     @property
     def name(self) -> str:
@@ -91,6 +96,7 @@ def rule(
     least_kept: int = 1,
     needs_group_baseline: bool | None = None,
     source: str = "",
+    kept_at_bounds: KeptAtBounds | None = None,
 ) -> Callable[[Callable[..., Any]], Rule]:
     """Make a `Rule` of a function; the arguments are those of `Rule`.
 
@@ -119,6 +125,7 @@ def rule(
             least_kept=least_kept,
             needs_group_baseline=needs_group_baseline,
             source=source,
+            kept_at_bounds=kept_at_bounds,
         )
 
     return make

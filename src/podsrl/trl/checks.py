@@ -458,6 +458,14 @@ def reads_num_generations(function: Any) -> bool:
     return isinstance(code, CodeType) and _has_name(code, "num_generations")
 
 
+def asks_for_group_size(function: Any) -> bool:
+    """Whether a reward function has a parameter of its own for the rollouts of a prompt."""
+    try:
+        return "num_rollouts" in _Parameters.of(function).accepted
+    except (TypeError, ValueError):  # such as a function of C
+        return False
+
+
 def _has_name(code: CodeType, name: str) -> bool:
     if name in (*code.co_names, *code.co_varnames, *code.co_freevars):
         return True

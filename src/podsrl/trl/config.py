@@ -11,9 +11,10 @@ from trl import GRPOConfig
 
 from podsrl.errors import InvalidInputError, fields_named, suggestion
 from podsrl.methods import METHODS, complete_selection, resolve_method
-from podsrl.rewards import are_weights
-from podsrl.rules import register_rule
+from podsrl.rewards import are_weights, is_number
+from podsrl.rules import RULES, register_rule
 from podsrl.selection import Selection
+from podsrl.trl.rounds import Rounds
 from podsrl.trl.seam import swapped
 
 
@@ -99,6 +100,25 @@ class PODSConfig(GRPOConfig):
         " needs beta=0, no entropy option, no loss_type bnpo. Default: on, where so and n > m, and"
         " where no subclass has a loss of its own.",
     )
+    read_prompts_once: bool | None = described(
+        None,
+        "Read a prompt once for all its rollouts where transformers generates, and not once for"
+        " each: the same tokens, sooner. Default: on, where n > m and the model allows it. True:"
+        " with n = m, too, and a warning where the model does not.",
+    )
+    rollouts_per_round: int | None = described(
+        None,
+        "Generate the n rollouts of a prompt in rounds of so many, and leave out prompts whose"
+        " choice is decided: what is kept has the same law, and less is generated. docs/trl.md says"
+        " when it pays. Default: all n at once.",
+    )
+    reward_bounds: list[float] = field(
+        default_factory=lambda: [0.0, 1.0],
+        metadata={
+            "help": "The lowest and the highest possible reward, for rollouts_per_round; a reward"
+            " beyond them is an error. Default: 0 1."
+        },
+    )
     rollout_log: bool = described(
         True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
     )
@@ -118,6 +138,7 @@ class PODSConfig(GRPOConfig):
         check_advantages(
             selection, self.multi_objective_aggregation, str(self.scale_rewards), self.method
         )
+        self.rounds()
 
     @property
     def place_model_on_device(self) -> bool | None:
@@ -143,6 +164,60 @@ class PODSConfig(GRPOConfig):
                 baseline=self.advantage_baseline,
                 seed=self.seed,
             )
+
+    def rounds(self) -> Rounds | None:
+        """How rollouts are generated in rounds; None: all at once.
+
+        Raises:
+            InvalidInputError: Rounds don't go together with other settings, or bounds are none.
+        """
+        rollouts = self.rollouts_per_round
+        if rollouts is None:
+            return None
+        if problem := self._why_no_rounds(rollouts):
+            raise InvalidInputError(f"rollouts_per_round={rollouts!r}: {problem}")
+        low, high = self.reward_bounds
+        return Rounds(rollouts, (float(low), float(high)))
+
+    def _why_no_rounds(self, rollouts: Any) -> str:
+        """What is in the way of rounds; "" if nothing is."""
+        selection = self.selection()
+        n = selection.num_rollouts
+        if not isinstance(rollouts, int) or isinstance(rollouts, bool) or not 1 <= rollouts < n:
+            return f"allowed is an integer of 1 <= rollouts_per_round < num_rollouts = {n}"
+        if selection.keeps_all:
+            return "with num_rollouts = num_generations every rollout is kept, and all are needed"
+        if selection.baseline == "group" and not self._compares_with_rounds(selection):
+            return (
+                "advantage_baseline='group' compares with all n rollouts; after stopping there are"
+                " fewer, so it would be another baseline. Use 'kept', or generate all at once;"
+                " method='reinforce-ada' compares with what its rounds have generated"
+            )
+        if selection.chosen_rule.kept_at_bounds is None:
+            known = [name for name, rule in RULES.items() if rule.kept_at_bounds is not None]
+            return (
+                f"what {selection.rule!r} keeps is decided when all n are there, so no round could"
+                f" be saved; rules that are decided earlier: {', '.join(known)}"
+            )
+        if self.multi_objective_aggregation != "sum_then_normalize":
+            return (
+                "it needs multi_objective_aggregation='sum_then_normalize': what is normalised over"
+                " a group has no bounds, and changes with every rollout"
+            )
+        bounds = self.reward_bounds
+        are_two = isinstance(bounds, list | tuple) and len(bounds) == 2
+        if not (are_two and all(map(is_number, bounds)) and bounds[0] < bounds[1]):
+            return f"reward_bounds must be two numbers, the lower one first; got {bounds!r}"
+        return ""
+
+    @staticmethod
+    def _compares_with_rounds(selection: Selection) -> bool:
+        """Whether the settings are those of a method whose baseline is over what rounds made."""
+        method = METHODS.get(selection.method)
+        if method is None or not method.compares_with_rounds:
+            return False
+        published = method.selection
+        return (selection.rule, selection.baseline) == (published.rule, published.baseline)
 
     def settings(self) -> dict[str, Any]:
         """All fields as plain values, without those that are the library's own business."""
@@ -218,7 +293,7 @@ class PODSConfig(GRPOConfig):
         )
 
     def _check_fields_of_ours(self) -> None:
-        for name in ("skip_zero_advantage", "rollout_log"):
+        for name in ("skip_zero_advantage", "read_prompts_once", "rollout_log"):
             value = getattr(self, name)
             if not isinstance(value, bool | None):
                 raise InvalidInputError(f"{name} must be True or False; got {value!r}")

@@ -5,8 +5,9 @@ It makes a batch for the update:
     asked  ->  generated  ->  scored  ->  selected  ->  handed over  ->  finished
 """
 
+import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +24,10 @@ from podsrl.trl.checks import check_rewards, checked
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.cost import STEPS_OF_COST, CostOfSteps
-from podsrl.trl.exchange import Exchange, n_of_each
+from podsrl.trl.exchange import Exchange, Round, n_of_each, pairs_of_places
 from podsrl.trl.generation import Asked, Generation, KeptRows, Rollouts
 from podsrl.trl.messages import logger
+from podsrl.trl.one_reading import OneReading
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.reporting import (
     STEPS_WITHOUT_REWARD,
@@ -37,6 +39,7 @@ from podsrl.trl.reporting import (
     with_dropped,
 )
 from podsrl.trl.reward_models import in_batches
+from podsrl.trl.rounds import Collected
 from podsrl.trl.rows import (
     Columns,
     columns_of,
@@ -73,6 +76,7 @@ class DownSampling:
         recorder: What writes the run's folder.
         advice: What is likely a mistake, said once.
         passes: Which rows have a pass.
+        one_reading: What reads a prompt once for all its rollouts.
         step_guard: What keeps a step from resting on nothing.
         checkpoints: What a resumed run goes on from.
         changes: What a subclass or a user has put before TRL's methods.
@@ -87,6 +91,12 @@ class DownSampling:
         self._settings_of_trainer = SettingsOfTrainer(trainer)
         self.settings: Settings = self._settings_of_trainer.complete(self.changes)
 
+        if self.settings.rounds is not None and (trainer.tools or self._has_environments):
+            raise UnsupportedError(
+                "rollouts_per_round does not work with tools or environments; leave it out, so that"
+                " all rollouts are generated at once"
+            )
+
         self.state = RunState()
         accelerator = trainer.accelerator
         self.exchange = Exchange(
@@ -96,6 +106,7 @@ class DownSampling:
         self._told: set[Changes] = set()
         self._tell_of_overrides()
         self.passes = PassSparing(self)
+        self.one_reading = OneReading(self._tell_of_readings)
         self.step_guard = StepGuard(self)
 
         model_name = getattr(accelerator.unwrap_model(trainer.model).config, "_name_or_path", "")
@@ -172,8 +183,13 @@ class DownSampling:
                 " _generate_and_score_completions, after super()'s"
             )
         kept = self._of_batch[-1].kept
-        in_order = self.exchange.in_order_of_places(values_R, kept.kept_P_N.size)
-        return in_order[kept.own_places]
+        if kept.rollouts.per_round is not None:
+            raise InvalidInputError(
+                "own_rows was called with rollouts_per_round, where _calculate_rewards is called"
+                " once for each round, and no call returns what belongs to all rollouts"
+            )
+        of_all = Round.of_all(kept.kept_P_N.size, self.exchange.world)
+        return of_all.without_padding(values_R)[kept.own_places]
 
     def tell_of_cost(self, step: int) -> None:
         """Say once what generating costs here, and below which worth of a step PODS can't pay."""
@@ -258,11 +274,9 @@ class DownSampling:
         """Generate and score n rollouts of each prompt, and select."""
         # Until here TRL reset environments, which is part of generating.
         self.clock.spent["generate"] += self.clock.now() - asked.began
-        columns = self._generate_rollouts(generate, asked, prompts)
-        by_function_R_F = self._score_rollouts(score, columns)
+        collected, rounds = self._generate_in_rounds(generate, score, asked, prompts)
         with self.clock.phase("select"):
-            rollouts = self._know_rollouts(asked.num_prompts, columns, by_function_R_F)
-            return self._select(rollouts)
+            return self._select(self._know_rollouts(collected, rounds))
 
     # ---- asked -> generated -> scored
 
@@ -292,25 +306,106 @@ class DownSampling:
             world=self.exchange.world,
         )
 
-    def _generate_rollouts(self, generate: HostMethod, asked: Asked, prompts: list[Any]) -> Columns:
-        """What `_generate` makes of n rows of each prompt, as columns."""
+    def _generate_in_rounds(
+        self, generate: HostMethod, score: HostMethod, asked: Asked, prompts: list[Any]
+    ) -> tuple[Collected, int]:
+        """All rollouts of a generation, scored, and the number of rounds that they took."""
+        settings = self.settings
+        n = settings.selection.num_rollouts
+        collected = Collected(asked.num_prompts, n, self.exchange.process)
+        if settings.rounds is None:
+            of_all = Round.of_all(asked.num_prompts * n, self.exchange.world)
+            self._generate_round(generate, score, asked, prompts, of_all, collected)
+            return collected, 1
+
+        open_P = np.ones(asked.num_prompts, dtype=bool)
+        made = 0
+        with self.host.metrics_of_first_round():
+            for some in settings.rounds.parts(n):
+                # Every process knows the rewards of all, so all make this round or none does.
+                round_ = Round.of_open(open_P, n, some, self.exchange.world)
+                self._generate_round(generate, score, asked, prompts, round_, collected)
+                made += 1
+
+                rewards = self._rewards(collected)
+                still_open_P = settings.rounds.open_after(
+                    rewards, some.stop, settings.selection, self.next_step()
+                )
+                open_P = self.exchange.of_first(open_P & still_open_P)
+                if not open_P.any():
+                    break
+        return collected, made
+
+    def _generate_round(
+        self,
+        generate: HostMethod,
+        score: HostMethod,
+        asked: Asked,
+        prompts: list[Any],
+        round_: Round,
+        collected: Collected,
+    ) -> None:
+        """Generate and score the places of a round, and collect what is known of them."""
+        columns = self._generate_rollouts(generate, asked, prompts, round_)
+        by_function_R_F = self._score_rollouts(score, columns)
+        with self.clock.phase("select"):
+            numbers = numbers_of(columns, self._cut_off(columns))
+            drops = not self.settings.keeps_all
+            generated = len(columns["row"] or ())
+            if self._has_environments:
+                columns["environment_name"] = self.host.environment_names
+            columns |= take_extra_logs(self.host.pending_extra_logs, generated, drops)
+            collected.add(
+                round_,
+                columns,
+                self.exchange.gather_numbers(numbers, round_),
+                round_.without_padding(by_function_R_F),
+            )
+
+    def _generate_rollouts(
+        self, generate: HostMethod, asked: Asked, prompts: list[Any], round_: Round
+    ) -> Columns:
+        """What `_generate` makes of the prompts of a round, as columns."""
         rows = asked.rows
+        n = self.settings.selection.num_rollouts
         if not self._has_environments:  # else these are n of each already
-            pairs = self._n_of_each(list(zip(rows, prompts, strict=True)))
+            pairs = pairs_of_places(
+                list(zip(rows, prompts, strict=True)),
+                round_.padded(self.exchange.process),
+                m=self.trainer.num_generations,
+                n=n,
+                process=self.exchange.process,
+            )
             rows = [row for row, _ in pairs]
             prompts = [prompt for _, prompt in pairs]
 
         # A vLLM server is asked for n of every n-th prompt of all processes. Where one of them
-        # generates a rollout twice, these are not n of a prompt: it is asked for one of each row.
-        n = self.settings.selection.num_rollouts
-        if self.exchange.is_padded(asked.num_prompts * n):
+        # generates a rollout twice, or a round has others than n of a prompt, it is asked for one
+        # of each row.
+        if round_.is_padded or self.settings.rounds is not None:
             n = 1
-        with self.clock.phase("generate"), self.host.asking_for(n, rows=len(rows)):
+        with (
+            self.clock.phase("generate"),
+            self.host.asking_for(n, rows=len(rows)),
+            self._reading_once(),
+        ):
             columns = columns_of(list(rows), prompts, generate(prompts))
         # A reward function may change what it is given, and what was generated is trained on.
         columns["scored"] = columns["completion"]
         columns["completion"] = copies_of(columns["completion"])
         return columns
+
+    def _reading_once(self) -> AbstractContextManager[None]:
+        """Inside, the model reads a prompt once for all its rollouts, where that is wanted."""
+        if not self.settings.read_prompts_once or self.host.other_engine:
+            return nullcontext()
+        return self.one_reading.around(self.host.generating_model)
+
+    def _tell_of_readings(self, reason: str) -> None:
+        """Tell the first process's user why prompts are read by each rollout."""
+        if self._is_main:
+            level = logging.WARNING if self.trainer.args.read_prompts_once else logging.INFO
+            logger.log(level, "each rollout reads its prompt: %s", reason)
 
     def _score_rollouts(self, score: HostMethod, columns: Columns) -> torch.Tensor:
         """The rewards of all processes by function, shape (R, F), as TRL gathers them."""
@@ -355,51 +450,50 @@ class DownSampling:
                 " prompt"
             )
 
-    def _know_rollouts(
-        self, num_prompts: int, columns: Columns, by_function_R_F: torch.Tensor
-    ) -> Rollouts:
-        """What all processes know of all rollouts, and this one's without its padding."""
+    def _know_rollouts(self, collected: Collected, rounds: int) -> Rollouts:
+        """What all processes know of all rollouts, and this one's own."""
         settings = self.settings
         n = settings.selection.num_rollouts
-        total = num_prompts * n
+        tokens_P_N, _, has_image_P_N = np.moveaxis(collected.numbers_P_N_3, -1, 0)
 
-        # Of all rollouts: a few numbers.
-        numbers = numbers_of(columns, self._cut_off(columns))
-        numbers_P_N_3 = self.exchange.gather_numbers(numbers, total).reshape(num_prompts, n, 3)
-        tokens_P_N, cut_off_P_N, has_image_P_N = np.moveaxis(numbers_P_N_3, -1, 0)
-        by_function = self.exchange.in_order_of_places(by_function_R_F, total)
-        by_function_P_N_F = by_function.view(num_prompts, n, -1)
-
-        # Of this process's: all that belongs to a row.
-        if self._has_environments:
-            columns["environment_name"] = self.host.environment_names
-        generated = len(columns["row"] or ())
-        drops = not settings.keeps_all
-        columns |= take_extra_logs(self.host.pending_extra_logs, generated, drops)
-        share = self.exchange.share(total)
+        columns = collected.columns
+        places = collected.places
         names = self.exchange.all_names(name for name in columns if columns[name] is not None)
-        columns = filled(columns, names, len(share))
-        may_move = settings.selection.across_prompts or num_prompts % self.exchange.world
+        columns = filled(columns, names, len(places))
+        may_move = settings.selection.across_prompts or len(tokens_P_N) % self.exchange.world
         if may_move:
             self.exchange.refuse_what_cannot_move(columns, every=n)
 
         has_images = bool({"images", "tool_images"} & set(names))
+        if has_images and settings.rounds is not None:
+            raise UnsupportedError(
+                "rollouts_per_round does not work with images; leave it out, so that all rollouts"
+                " are generated at once"
+            )
         return Rollouts(
             step=self.trainer.state.global_step,
             index=self.state.generations_of_step,
             columns=columns,
-            share=share,
-            by_function_P_N_F=by_function_P_N_F,
-            rewards=Rewards(
-                by_function_P_N_F=by_function_P_N_F.cpu().numpy(),
-                reward_weights_F=np.array(settings.reward_weights),
-                selection_weights_F=np.array(settings.selection_weights),
-                masked_P_N=cut_off_P_N.astype(bool),
-                names_F=settings.reward_functions,
-                normalises_first=settings.normalises_first,
-            ),
+            places=places,
+            by_function_P_N_F=collected.by_function_P_N_F,
+            rewards=self._rewards(collected),
             tokens_P_N=tokens_P_N,
             has_image_P_N=has_image_P_N.astype(bool) if has_images else None,
+            rounds=rounds,
+            per_round=settings.rounds.rollouts if settings.rounds else None,
+        )
+
+    def _rewards(self, collected: Collected) -> Rewards:
+        """The rewards of all rollouts so far, with what follows for selection and advantages."""
+        settings = self.settings
+        return Rewards(
+            by_function_P_N_F=collected.by_function_P_N_F.cpu().numpy(),
+            reward_weights_F=np.array(settings.reward_weights),
+            selection_weights_F=np.array(settings.selection_weights),
+            masked_P_N=collected.numbers_P_N_3[..., 1].astype(bool),
+            names_F=settings.reward_functions,
+            generated_P_N=collected.generated_P_N,
+            normalises_first=settings.normalises_first,
         )
 
     def _cut_off(self, columns: Columns) -> np.ndarray:
@@ -436,7 +530,9 @@ class DownSampling:
         self, kept: KeptRows, rows: list[dict[str, Any]], prompts: list[Any]
     ) -> tuple[Any, ...]:
         """The kept rows as TRL's `_generate` returns rows, and all else that TRL holds of rows."""
-        columns = self.exchange.to_their_rows(kept.rollouts.columns, kept.moves, kept.kept_P_N.size)
+        columns = self.exchange.to_their_rows(
+            kept.rollouts.columns, kept.moves, kept.rollouts.places
+        )
         self.host.pending_extra_logs.update(extra_logs_of(columns))
 
         # TRL goes on with its own lists of prompts and of dataset rows: it prepares images with
@@ -446,7 +542,7 @@ class DownSampling:
         prompts[:] = columns["prompt"] or ()
         rows[:] = columns["row"] or ()
         if self._has_environments:
-            index_of_place = {place: index for index, place in enumerate(kept.rollouts.share)}
+            index_of_place = {place: index for index, place in enumerate(kept.rollouts.places)}
             indices = [index_of_place.get(place) for place in kept.own_places]
             self.host.keep_of_each_row(indices, columns["environment_name"])
         if kept.some_processes_lack_images:
@@ -592,7 +688,7 @@ class DownSampling:
         if not np.isnan(total_P_N).all():
             state.generations_without_reward = 0
         state.generations_of_step += 1
-        state.rollouts_generated += kept.kept_P_N.size
+        state.rollouts_generated += int(kept.rollouts.generated_P_N.sum())
         state.rollouts_trained += int(kept.kept_P_N.sum())
         state.tokens_generated += int(kept.rollouts.tokens_P_N.sum())
 

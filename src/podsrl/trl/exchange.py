@@ -37,8 +37,84 @@ def share_of(total: int, process: int, world: int) -> range:
     return range(total * process // world, total * (process + 1) // world)
 
 
+@dataclass(frozen=True)
+class Round:
+    """The places that each process generates at a time; it makes as many as the others.
+
+    TRL gathers tensors of one size, so where a process has fewer places its last one is repeated,
+    or, where it has none, the last one of its share.
+
+    Args:
+        by_process: The places of each process, ascending.
+        total: The number of all places of the generation.
+    """
+
+    by_process: Sequence[Sequence[int]]
+    total: int
+
+    @classmethod
+    def of_all(cls, total: int, world: int) -> "Round":
+        """The round in which everything is generated."""
+        return cls([share_of(total, process, world) for process in range(world)], total)
+
+    @classmethod
+    def of_open(cls, open_P: np.ndarray, n: int, some: range, world: int) -> "Round":
+        """The round of some of the n rollouts of each prompt that is still open."""
+        total = len(open_P) * n
+        by_process = []
+        for process in range(world):
+            share = share_of(total, process, world)
+            by_process.append([p for p in share if open_P[p // n] and p % n in some])
+        return cls(by_process, total)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether some process generates a rollout twice, so that all generate as many."""
+        return len({len(places) for places in self.by_process}) > 1
+
+    @property
+    def places(self) -> list[int]:
+        """The places of all processes, in the order in which they are gathered."""
+        return [place for places in self.by_process for place in places]
+
+    def padded(self, process: int) -> list[int]:
+        """What a process generates, as many places as the others."""
+        own = list(self.by_process[process])
+        last = own[-1] if own else share_of(self.total, process, len(self.by_process))[-1]
+        return own + [last] * (self._longest - len(own))
+
+    def without_padding(self, values_R: torch.Tensor) -> torch.Tensor:
+        """What was gathered of all processes, in the order of `places`."""
+        if not self.is_padded:
+            return values_R
+        indices = [
+            process * self._longest + i
+            for process, places in enumerate(self.by_process)
+            for i in range(len(places))
+        ]
+        return values_R[torch.tensor(indices, device=values_R.device)]
+
+    @property
+    def _longest(self) -> int:
+        return max(map(len, self.by_process))
+
+
 def n_of_each(pairs: Sequence[Pair], *, m: int, n: int, process: int, world: int) -> list[Pair]:
-    """The rollouts that this process generates: n of each prompt, from TRL's m rows of each.
+    """The rollouts that this process generates at once: n of each prompt.
+
+    Args:
+        pairs: The dataset rows and prompts of this process, m of each prompt.
+        m, n: The rows of a prompt in the update, and its rollouts.
+        process, world: The number of this process, and how many there are.
+    """
+    round_of_all = Round.of_all(len(pairs) * world // m * n, world)
+    return pairs_of_places(pairs, round_of_all.padded(process), m=m, n=n, process=process)
+
+
+def pairs_of_places(
+    pairs: Sequence[Pair], places: Sequence[int], *, m: int, n: int, process: int
+) -> list[Pair]:
+    """A row and a prompt for each place, from TRL's m rows of each prompt.
 
     Every place of the share is of a prompt that has a row on this process, so nothing is asked of
     the others. TRL lays the P m rows out one after the other, B = P m / W to each of W processes.
@@ -53,28 +129,16 @@ def n_of_each(pairs: Sequence[Pair], *, m: int, n: int, process: int, world: int
 
     Args:
         pairs: The dataset rows and prompts of this process, B of them, m of each prompt.
+        places: Places of its share.
         m, n: The rows of a prompt in the update, and its rollouts.
-        process, world: The number of this process, and how many there are.
-
-    Returns:
-        A pair for each place of the share; as many on all processes, since TRL gathers tensors of
-        one size: where a share is shorter, its last one is repeated.
+        process: The number of this process.
     """
-    total = len(pairs) * world // m * n
-    share = list(share_of(total, process, world))
-    share += share[-1:] * (_longest_share(total, world) - len(share))
-
     first_row = process * len(pairs)
     own = []
-    for place in share:
+    for place in places:
         first_row_of_prompt = place // n * m
         own.append(_own_copy(*pairs[max(first_row_of_prompt, first_row) - first_row]))
     return own
-
-
-def _longest_share(total: int, world: int) -> int:
-    """The number of places in the longest share."""
-    return -(-total // world)
 
 
 def _own_copy(row: Any, prompt: Any) -> Pair:
@@ -202,29 +266,13 @@ class Exchange:
         """The places that this process generates."""
         return share_of(total, self.process, self.world)
 
-    def is_padded(self, total: int) -> bool:
-        """Whether some process generates a rollout twice, so that all generate as many."""
-        return total % self.world != 0
-
-    def in_order_of_places(self, values_R: torch.Tensor, total: int) -> torch.Tensor:
-        """What was gathered of all processes, without what they generated twice."""
-        if not self.is_padded(total):
-            return values_R
-        longest = _longest_share(total, self.world)
-        indices = [
-            process * longest + i
-            for process in range(self.world)
-            for i in range(len(share_of(total, process, self.world)))
-        ]
-        return values_R[torch.tensor(indices, device=values_R.device)]
-
-    def gather_numbers(self, numbers: np.ndarray, total: int) -> np.ndarray:
-        """Numbers of this process's rollouts, of shape (its rollouts, k), as those of all places.
+    def gather_numbers(self, numbers: np.ndarray, round_: Round) -> np.ndarray:
+        """Numbers of this process's rollouts, of shape (its rollouts, k), as those of a round.
 
         They are the one thing that grows with all rollouts on every process: 8 k bytes for each.
         """
         gathered = gather(torch.from_numpy(numbers).to(self.device))
-        return self.in_order_of_places(gathered, total).cpu().numpy()
+        return round_.without_padding(gathered).cpu().numpy()
 
     def all_names(self, names: Iterable[str]) -> list[str]:
         """The names that any process has, in one order."""
@@ -276,13 +324,18 @@ class Exchange:
                 " at each generation), where none moves"
             )
 
-    def to_their_rows(self, columns: Columns, moves: Moves, total: int) -> Columns:
+    def to_their_rows(self, columns: Columns, moves: Moves, places: Sequence[int]) -> Columns:
         """The columns of this process's rows, from those of the rollouts that it generated.
+
+        Args:
+            columns: Those of the rollouts that it generated.
+            moves: What goes where.
+            places: The places of these rollouts.
 
         Raises:
             UnsupportedError: On all processes, as one of them can't send what it must.
         """
-        generated = {place: index for index, place in enumerate(self.share(total))}
+        generated = {place: index for index, place in enumerate(places)}
         value_of: dict[str, dict[int, Any]] = {}
         for name, values in columns.items():
             if values is not None:
@@ -291,10 +344,10 @@ class Exchange:
         if moves.moved:
             self._move(value_of, moves.moved)
 
-        places = moves.by_process[self.process]
+        own_places = moves.by_process[self.process]
         taken: Columns = dict.fromkeys(columns)
         for name, of_place in value_of.items():
-            taken[name] = [of_place[place] for place in places]
+            taken[name] = [of_place[place] for place in own_places]
         return taken
 
     def _move(self, value_of: dict[str, dict[int, Any]], moved: Sequence[Moved]) -> None:

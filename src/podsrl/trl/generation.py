@@ -7,6 +7,7 @@ batch, is a generation of its own. While it runs on its own rows, as many as eve
 three times: to generate, for log-probs, and for rewards.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,7 +39,7 @@ class Asked:
 
 @dataclass(frozen=True, repr=False)
 class Rollouts:
-    """All rollouts of a generation: P prompts with N rollouts each, generated and scored.
+    """All rollouts of a generation: P prompts with up to N rollouts each, generated and scored.
 
     Of all of them a process has numbers; the rollouts themselves it has of its own share.
 
@@ -47,21 +48,33 @@ class Rollouts:
         index: Which generation for that step it is, from 0.
         columns: "row" (of the dataset), "prompt", what `_generate` returned, extra logs: of the
             rollouts that this process generated.
-        share: Their places.
+        places: Their places, ascending.
         by_function_P_N_F: What each reward function gave, where TRL's are; NaN where it gave none.
         rewards: The same as numbers, with what follows for selection and advantages.
         tokens_P_N: The number of prompt and completion tokens of every rollout.
         has_image_P_N: Which rollouts have an image; None where no column of any process has any.
+        rounds: How many rounds were made.
+        per_round: The rollouts of a prompt in a round, of which there may have been several.
     """
 
     step: int
     index: int
     columns: Columns
-    share: range
+    places: Sequence[int]
     by_function_P_N_F: torch.Tensor
     rewards: Rewards
     tokens_P_N: np.ndarray
     has_image_P_N: np.ndarray | None = None
+    rounds: int = 1
+    per_round: int | None = None
+
+    @property
+    def generated_P_N(self) -> np.ndarray:
+        """True for the rollouts that were generated."""
+        generated_P_N = self.rewards.generated_P_N
+        return (
+            np.ones(self.tokens_P_N.shape, dtype=bool) if generated_P_N is None else generated_P_N
+        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -19,7 +19,7 @@ from podsrl.rollout_log.turns import text_of, turns_of
 from podsrl.rollout_log.writer import LoggedSteps, RolloutColumns, RolloutLog
 from podsrl.trl.checkpoint import changes
 from podsrl.trl.config import PODSConfig
-from podsrl.trl.generation import KeptRows
+from podsrl.trl.generation import KeptRows, Rollouts
 from podsrl.trl.messages import logger
 from podsrl.trl.settings import Settings
 
@@ -131,11 +131,12 @@ class RunRecorder(TrainerCallback):
         """Have a generation's rollouts written, of those that this process generated."""
         if self._rollouts is None:
             return
-        groups, n = selected.kept_P_N.shape
+        groups = len(selected.kept_P_N)
+        generated = int(selected.rollouts.generated_P_N.sum())
         columns = rollout_columns(selected, advantages_P_N, tokenizer)
         step = selected.rollouts.step + 1
         with self._going_on_without("rollouts", step):
-            self._rollouts.write(step, columns, groups=groups, rollouts=groups * n)
+            self._rollouts.write(step, columns, groups=groups, rollouts=generated)
 
     def flush(self) -> None:
         """Wait until this process's rollouts are on disk, as they must be at a checkpoint."""
@@ -204,7 +205,7 @@ def rollout_columns(
     rollouts = selected.rollouts
     names_F = rollouts.rewards.names_F
     columns = rollouts.columns
-    places = list(rollouts.share)
+    places = list(rollouts.places)
     n = selected.kept_P_N.shape[1]
 
     # Each prompt is decoded once; an environment may show another one to each rollout.
@@ -226,6 +227,7 @@ def rollout_columns(
         "kept": kept.tolist(),
         "advantage": advantages.tolist(),
         "tokens": [len(ids) for ids in columns["completion_ids"] or ()],
+        **_rounds_of(rollouts, [place % n for place in places]),
         **{f"rewards/{f}": rewards for f, rewards in zip(names_F, by_function_F, strict=True)},
     }
 
@@ -235,3 +237,10 @@ def rollout_columns(
         return {**known, "completion": texts, "turns": turns}
 
     return with_texts
+
+
+def _rounds_of(rollouts: Rollouts, numbers: list[int]) -> dict[str, list[int]]:
+    """The round of each rollout, from 0, where there may have been several."""
+    if rollouts.per_round is None:
+        return {}
+    return {"round": [number // rollouts.per_round for number in numbers]}

@@ -9,6 +9,7 @@ import html
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from trl.trainer.utils import nanstd
 from podsrl.rollout_log.turns import text_of
 from podsrl.trl.generation import KeptRows, Rollouts
 from podsrl.trl.messages import logger
+from podsrl.trl.rounds import of_first_round
 from podsrl.trl.rows import extra_logs_of
 from podsrl.trl.settings import Settings
 
@@ -45,7 +47,13 @@ Logs = dict[str, Any]
 
 
 def trl_metrics(rollouts: Rollouts, settings: Settings) -> dict[str, float]:
-    """TRL's own reward metrics, over all n rollouts where TRL would see the kept ones only."""
+    """TRL's own reward metrics, over all n rollouts where TRL would see the kept ones only.
+
+    With rounds they are over the first one, which every prompt has.
+    """
+    if rollouts.per_round is not None:
+        rollouts = _first_round(rollouts, rollouts.per_round)
+
     # As tensors and by TRL's own functions, so that the values are TRL's to the last digit.
     rewards_P_N = torch.from_numpy(rollouts.rewards.total_P_N)
     metrics = {
@@ -58,6 +66,14 @@ def trl_metrics(rollouts: Rollouts, settings: Settings) -> dict[str, float]:
         metrics[f"rewards/{name}/mean"] = torch.nanmean(of_function_P_N).item()
         metrics[f"rewards/{name}/std"] = nanstd(of_function_P_N.flatten()).item()
     return metrics
+
+
+def _first_round(rollouts: Rollouts, size: int) -> Rollouts:
+    return replace(
+        rollouts,
+        by_function_P_N_F=rollouts.by_function_P_N_F[:, :size],
+        rewards=of_first_round(rollouts.rewards, size),
+    )
 
 
 def _share_without_spread(rollouts: Rollouts, settings: Settings) -> float:
@@ -96,6 +112,9 @@ def pods_metrics(kept: KeptRows, advantages_P_N: np.ndarray | None = None) -> di
     metrics = kept.selected.metrics(list(rollouts.tokens_P_N), advantages_P_N)
     partly_scored_P_N = rollouts.rewards.partly_scored_P_N_F.any(axis=-1)
     metrics["pods/partly_scored"] = float(partly_scored_P_N.sum())
+    if rollouts.per_round is not None:
+        metrics["pods/rounds"] = float(rollouts.rounds)
+        metrics["pods/generated_share"] = float(rollouts.generated_P_N.mean())
     return metrics
 
 
@@ -175,6 +194,8 @@ class Advice:
     def _tell_of_pieces(self, kept: KeptRows, step: int) -> None:
         """Tell where a reward function ranks pieces of m rollouts, and a group is n of them."""
         rewards = kept.rollouts.rewards
+        if rewards.generated_P_N is not None:  # groups differ in size
+            return
         n, m = kept.selected.selection.num_rollouts, kept.selected.selection.num_kept
         if n % m or m < 2 or rewards.total_P_N.size < _LEAST_PIECES * m:
             return
@@ -288,9 +309,9 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
     """
     rollouts = selected.rollouts
     names_F = rollouts.rewards.names_F
-    dropped_P_N = ~selected.kept_P_N
-    is_dropped = dropped_P_N.ravel()[rollouts.share]
-    own = np.flatnonzero(is_dropped).tolist()  # the dropped ones of this process's share
+    dropped_P_N = rollouts.generated_P_N & ~selected.kept_P_N
+    is_dropped = dropped_P_N.ravel()[list(rollouts.places)]
+    own = np.flatnonzero(is_dropped).tolist()  # the dropped ones that this process generated
 
     def of_dropped(column: Sequence[Any] | None) -> list[Any]:
         values = [column[index] for index in own] if column else [None] * len(own)

@@ -188,6 +188,17 @@ class Host:
         """
         return swapped(self.trainer, num_generations=n, reward_funcs=reward_funcs)
 
+    @property
+    def generating_model(self) -> Any:
+        """The model whose `generate` TRL calls, where transformers generates."""
+        return self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped)
+
+    @property
+    def other_engine(self) -> bool:
+        """Whether something else generates than transformers' `generate`."""
+        names = ("use_vllm", "use_transformers_continuous_batching", "rollout_func")
+        return any(getattr(self.trainer, name, None) for name in names)
+
     def keep_of_each_row(self, indices: Sequence[int | None], names: Any) -> None:
         """Leave TRL with what it holds of these rows, of all that it holds one of.
 
@@ -229,6 +240,19 @@ class Host:
     def metrics(self) -> Any:
         """The values of each metric of training since the last log."""
         return self.trainer._metrics["train"]
+
+    @contextmanager
+    def metrics_of_first_round(self) -> Iterator[None]:
+        """Inside, TRL's `_generate` may be called several times; the first call's metrics stay.
+
+        TRL logs a value of each call, such as the mean length of completions. That of the first one
+        is over all prompts.
+        """
+        logged = self.metrics
+        before = {name: len(values) for name, values in logged.items()}
+        yield
+        for name, values in logged.items():
+            del values[before.get(name, 0) + 1 :]
 
     @property
     def logs(self) -> Any:

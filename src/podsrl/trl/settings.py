@@ -14,6 +14,7 @@ from podsrl.hosts import passes_in_words
 from podsrl.methods import method_of, resolve_method
 from podsrl.selection import Selection
 from podsrl.trl.config import PODSConfig, check_advantages, why_all_rows_pass
+from podsrl.trl.rounds import Rounds
 from podsrl.trl.seam import Changes, Seam
 
 
@@ -30,6 +31,8 @@ class Settings:
         scale_rewards: What TRL divides advantages by: the deviation of a "group", of the "batch",
             or "none".
         why_all_pass: Why every kept row has a pass; "" where rows without gradient are spared.
+        read_prompts_once: Whether a prompt is read once for all its rollouts, where it can be.
+        rounds: How rollouts are generated in rounds; None: all at once.
     """
 
     selection: Selection
@@ -39,6 +42,8 @@ class Settings:
     aggregation: str
     scale_rewards: Literal["group", "batch", "none"]
     why_all_pass: str
+    read_prompts_once: bool
+    rounds: Rounds | None
 
     @property
     def keeps_all(self) -> bool:
@@ -88,6 +93,9 @@ class Settings:
     def _by_name(self) -> dict[str, Any]:
         """Every setting as a plain value."""
         values = {**vars(self.selection), **vars(self)}
+        rounds = values.pop("rounds")
+        values["rollouts_per_round"] = rounds and rounds.rollouts
+        values["reward_bounds"] = rounds and rounds.bounds
         for name in ("selection", "chosen_rule", "method", "why_all_pass"):
             values.pop(name, None)
         return {**values, "passes": self.passes_in_words}
@@ -97,6 +105,7 @@ class Settings:
         return {
             "method": method_of(self.selection),
             "skip_zero_advantage": self.skip_zero_advantage,
+            "read_prompts_once": self.read_prompts_once,
             "reward_functions": list(self.reward_functions),
             "reward_weights": list(self.reward_weights),
         }
@@ -159,6 +168,8 @@ class SettingsOfTrainer:
             aggregation=trainer.multi_objective_aggregation,
             scale_rewards=trainer.scale_rewards,
             why_all_pass=_why_all_pass(trainer, args, selection, changes),
+            read_prompts_once=_reads_once(args, selection),
+            rounds=args.rounds(),
         )
 
     def _selection(self, args: PODSConfig) -> Selection:
@@ -209,6 +220,12 @@ def _why_all_pass(trainer: Seam, args: PODSConfig, selection: Selection, changes
     method = resolve_method(args.method or "pods")
     spares = method.spares_passes(drops=not selection.keeps_all)
     return "" if spares else "skip_zero_advantage is off where nothing is dropped"
+
+
+def _reads_once(args: PODSConfig, selection: Selection) -> bool:
+    """Whether prompts are read once; by default where rollouts are dropped, else all is TRL's."""
+    asked = args.read_prompts_once
+    return not selection.keeps_all if asked is None else asked
 
 
 def _why_of_model(trainer: Any) -> str:

@@ -11,6 +11,7 @@ from podsrl.errors import InvalidInputError, MissingDependencyError, suggestion
 from podsrl.methods import method_of
 from podsrl.trl.checkpoint import last_complete, tell_of_passed_over
 from podsrl.trl.checks import (
+    asks_for_group_size,
     check_arguments,
     check_environments,
     check_model,
@@ -185,6 +186,12 @@ class PODSTrainer(Seam):
                     name,
                     selection.num_kept,
                     selection.num_rollouts,
+                )
+            if self.pods.settings.rounds is not None and asks_for_group_size(function):
+                raise InvalidInputError(
+                    f"reward function {name!r} asks for num_rollouts, so it compares the rollouts"
+                    " of a prompt; with rollouts_per_round they come in rounds, and the reward of"
+                    " each has to follow from that rollout alone. Leave rollouts_per_round out"
                 )
 
     def _pods_name_method(self) -> None:

@@ -24,6 +24,8 @@ OF_THE_METHOD = (
     "downsampling_rule",
     "advantage_baseline",
     "skip_zero_advantage",
+    "rollouts_per_round",
+    "reward_bounds",
 )
 
 #: What follows from a comparison's seeds, budget, evaluations and folder.

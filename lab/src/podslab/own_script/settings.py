@@ -143,17 +143,22 @@ def config_of(given: GivenSettings, job: Job) -> PODSConfig:
     """The config of a run.
 
     Rows without gradient are spared their pass in every method, GRPO included, wherever that
-    changes nothing. So what a comparison finds follows from the choice of rows alone. The script's
-    own settings stay as they are.
+    changes nothing, and prompts are read once. So what a comparison finds follows from the choice
+    of rows alone. The script's own settings stay as they are.
 
     Raises:
         InvalidInputError: The method's sizes do not fit the script's batch; the message says so.
     """
     config = _build(given, job, {})
-    may_spare = job.method != YOURS and job.sizes is None and not why_all_rows_pass(config)
+    if job.method == YOURS:
+        return config
+    extra = {}
+    may_spare = job.sizes is None and not why_all_rows_pass(config)
     if may_spare and not config.skip_zero_advantage:
-        return _build(given, job, {"skip_zero_advantage": True})
-    return config
+        extra["skip_zero_advantage"] = True
+    if config.read_prompts_once is None:
+        extra["read_prompts_once"] = True
+    return _build(given, job, extra)
 
 
 def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConfig:

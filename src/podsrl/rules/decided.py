@@ -1,0 +1,85 @@
+"""Whether the choice of a group is decided before all its rollouts are there."""
+
+from typing import Any
+
+import numpy as np
+
+from podsrl.arrays import as_rewards, like
+from podsrl.errors import InvalidInputError
+from podsrl.rewards import refuse_infinite
+from podsrl.rules.api import check_count
+from podsrl.rules.registry import RuleName, resolve_rule
+
+
+def is_decided(
+    rewards_P_N: Any,
+    m: int,
+    to_come: Any,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    rule: RuleName = "max_variance",
+) -> Any:
+    """Whether more rollouts of a group can't change the rewards that the rule keeps of it.
+
+    A rule keeps some of the lowest and some of the highest rewards (`Rule.kept_at_bounds`). Once as
+    many are at the lowest and at the highest possible reward, every completion of the group leaves
+    the kept rewards as they are. Before that, one more rollout may change them. So the answer is
+    exact, for `max_variance`, `balanced` and `max_reward`. What any other rule keeps is decided
+    when nothing is to come.
+
+    Rounds may stop at decided groups, and what is kept then has the same law as what is kept of all
+    n (docs/theory.md).
+
+    Args:
+        rewards_P_N: The rewards so far, shape (..., rollouts so far), as `downsample` takes them;
+            NaN where a rollout could not be scored.
+        m: The number of rollouts to keep of a group.
+        to_come: How many rollouts each group will still get: a number, or one for each group.
+        bounds: The lowest and the highest possible reward; -inf or inf where there is none.
+        rule: A rule, as `downsample` takes it.
+
+    Returns:
+        A boolean for each group, of the kind of `rewards_P_N`; True or False for one group.
+
+    Raises:
+        InvalidInputError: A reward outside the bounds, bounds that are none, a number below 0.
+        UnknownNameError: There is no such rule.
+
+    >>> is_decided([[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]], m=4, to_come=12)
+    [True, False]
+    >>> is_decided([1.0, 1.0], m=2, to_come=2, rule="max_reward")
+    True
+    """
+    rewards = as_rewards(rewards_P_N)
+    m = check_count(m, "m", least=1, most=10**9, among="of a group")
+    low, high = _check_bounds(rewards, bounds)
+    to_come_P = np.broadcast_to(np.asarray(to_come), rewards.shape[:-1])
+    if to_come_P.dtype.kind not in "iu" or (to_come_P < 0).any():
+        raise InvalidInputError(f"to_come must be integers of at least 0; got {to_come!r}")
+
+    decided_P = to_come_P == 0
+    kept_at_bounds = resolve_rule(rule).kept_at_bounds
+    if kept_at_bounds is not None:
+        lowest, highest = kept_at_bounds(m)
+        at_low_P = (rewards == low).sum(axis=-1)
+        at_high_P = (rewards == high).sum(axis=-1)
+        decided_P = decided_P | ((at_low_P >= lowest) & (at_high_P >= highest))
+    return bool(decided_P) if rewards.ndim == 1 else like(rewards_P_N, decided_P)
+
+
+def _check_bounds(rewards: Any, bounds: tuple[float, float]) -> tuple[float, float]:
+    refuse_infinite(rewards)
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"bounds must be two numbers; got {bounds!r}") from error
+    if not low < high:
+        raise InvalidInputError(
+            f"bounds={bounds!r}: the lowest possible reward must be below the highest one"
+        )
+    outside = rewards[(rewards < low) | (rewards > high)]
+    if outside.size:
+        raise InvalidInputError(
+            f"a reward is {outside[0]:g}, outside the bounds {low:g} to {high:g}: give the lowest"
+            " and the highest reward that is possible"
+        )
+    return low, high

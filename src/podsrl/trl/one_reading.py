@@ -1,0 +1,275 @@
+"""Reading a prompt once for all its rollouts, around transformers' own `generate`.
+
+The rollouts of a prompt start from the same state, and `generate` computes it for each of them
+anew. Here the prompts are read first, each different one once, all tokens except the last. Their
+cache is copied to the rows, and `generate` goes on from there with whole rows:
+
+    tokens read        without: n (length)        with: (length - 1) + n
+
+`generate` reads the prompts, so positions and masks are the model's own. It draws for as many rows
+as before and as often, so the random numbers are the same, too. Logits differ by rounding alone, as
+they do between two sizes of a batch.
+
+Whether the cache of a model can be copied is asked of the model: what its cache is made of, whether
+it takes one, and whether reading has filled it.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.distributed.fsdp import FullyShardedDataParallel
+from transformers import DynamicCache, GenerationConfig
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.integrations import is_deepspeed_zero3_enabled
+
+from podsrl.trl.seam import in_front
+
+#: Layers of a cache that hold keys and values by row, and nothing else.
+_KEYS_AND_VALUES = (DynamicLayer, DynamicSlidingWindowLayer)
+
+#: Settings with which `generate` makes a cache of its own, or reads other tokens than it is given.
+_OTHER_READINGS = (
+    "assistant_early_exit",
+    "cache_implementation",
+    "dola_layers",
+    "guidance_scale",
+    "penalty_alpha",
+    "prefill_chunk_size",
+    "prompt_lookup_num_tokens",
+    "token_healing",
+)
+#: What TRL calls `generate` with where rows are nothing but text.
+_OF_TEXT = {"input_ids", "attention_mask", "generation_config"}
+
+
+class CannotReadOnceError(Exception):
+    """Each row has to be read; the message says why."""
+
+
+class OneReading:
+    """Reads prompts once while a trainer generates, and says why where it can't.
+
+    Args:
+        tell: Is told the reason, each one once.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._told: set[str] = set()
+
+    @contextmanager
+    def around(self, model: Any) -> Iterator[None]:
+        """`model.generate`, called inside as TRL calls it, reads each prompt once.
+
+        Args:
+            model: The model that is asked to generate, without what the trainer wraps it in.
+        """
+        model = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
+        if "generate" in vars(model):
+            self._say_once("this model was given a `generate` of its own")
+            yield
+            return
+
+        generate = model.generate
+
+        def reading_once(**given: Any) -> Any:
+            try:
+                cache = self._cache_for(model, generate, given)
+            except CannotReadOnceError as reason:
+                self._say_once(str(reason))
+                return generate(**given)
+            return generate(**given) if cache is None else generate(**given, past_key_values=cache)
+
+        with in_front(model, generate=reading_once):  # nothing else of the model is called by TRL
+            yield
+
+    def _cache_for(
+        self, model: Any, generate: Callable[..., Any], given: dict[str, Any]
+    ) -> DynamicCache | None:
+        """The prompts' cache, one entry for each row; None where no two neighbours are equal."""
+        if set(given) != _OF_TEXT:
+            others = sorted(set(given) ^ _OF_TEXT)
+            raise CannotReadOnceError(f"`generate` is called with {', '.join(others)}")
+        rows = _first_rows(given["input_ids"], given["attention_mask"])[0]
+        if len(rows) == len(given["input_ids"]):
+            return None
+        return read_prompts(model, generate, **given)
+
+    def _say_once(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            self._tell(reason)
+
+
+@torch.no_grad()
+def read_prompts(
+    model: Any,
+    generate: Callable[..., Any],
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    generation_config: GenerationConfig,
+) -> DynamicCache:
+    """The cache of all rows without their last tokens, with each different prompt read once.
+
+    `generate` takes up where the cache ends, and reads the last token of each row.
+
+    Args:
+        model: A causal language model.
+        generate: Its own `generate`.
+        input_ids: Prompts, padded on the left; equal ones are neighbours. Shape (rows, length).
+        attention_mask: 0 where padding is; the same shape.
+        generation_config: How completions will be generated.
+
+    Raises:
+        CannotReadOnceError: The model or the settings don't allow it.
+    """
+    if reason := why_each_is_read(model, generation_config):
+        raise CannotReadOnceError(reason)
+    if not attention_mask[:, :-1].any(dim=1).all():
+        raise CannotReadOnceError("a prompt has one token, which each of its rollouts reads anyway")
+
+    rows, prompt_of_row = _first_rows(input_ids, attention_mask)
+    cache = DynamicCache(config=model.config)
+    generate(
+        input_ids=input_ids[rows, :-1],
+        attention_mask=attention_mask[rows, :-1],
+        past_key_values=cache,
+        generation_config=_one_token(generation_config),
+    )
+
+    # The token that `generate` made of them is thrown away; the cache has not seen it.
+    read = {_tokens_in(layer) for layer in cache.layers}
+    if read != {input_ids.shape[1] - 1}:
+        raise CannotReadOnceError(
+            f"{type(model).__name__} does not leave what it has read in the cache that it is given"
+        )
+    cache.batch_select_indices(prompt_of_row)
+    return cache
+
+
+def why_each_is_read(model: Any, generation_config: GenerationConfig) -> str:
+    """Why prompts can't be read once for all their rows; "" if they can."""
+    for name in ("num_beams", "num_return_sequences"):
+        if (value := setting(generation_config, model, name) or 1) != 1:
+            return f"{name}={value}"
+    if setting(generation_config, model, "use_cache") is False:
+        return "use_cache=False"
+    for name in _OTHER_READINGS:
+        if value := setting(generation_config, model, name):
+            return f"{name}={value!r}"
+    return _why_of_cache(model) or _why_of_rows(model)
+
+
+def setting(generation_config: GenerationConfig, model: Any, name: str) -> Any:
+    """A setting of a call: where the config has none, the model's own, as in transformers."""
+    value = getattr(generation_config, name, None)
+    return getattr(model.generation_config, name, None) if value is None else value
+
+
+def _why_of_cache(model: Any) -> str:
+    """What of a model's cache can't be copied from row to row; "" if nothing is in the way."""
+    name = type(model).__name__
+    config = model.config
+    if config.is_encoder_decoder:
+        return f"{name} has an encoder"
+    if config.get_text_config() is not config:
+        return f"{name} reads images, too, and its places of tokens are not those of text"
+    without_adapters = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if "past_key_values" not in inspect.signature(without_adapters.forward).parameters:
+        return f"{name} takes no cache of keys and values"
+    if getattr(model, "_is_stateful", False):
+        return f"{name} keeps a state beside keys and values"
+    adapters = getattr(model, "peft_config", {})
+    if isinstance(adapters, dict) and any(
+        getattr(adapter, "is_prompt_learning", False) for adapter in adapters.values()
+    ):
+        return "a trained prompt stands in front of each row"
+
+    layers = DynamicCache(config=config).layers
+    others = {type(layer).__name__ for layer in layers if type(layer) not in _KEYS_AND_VALUES}
+    if others or not layers:
+        return f"the cache of {name} has layers of another kind: {', '.join(sorted(others))}"
+    return ""
+
+
+def _why_of_rows(model: Any) -> str:
+    """What makes rows of one prompt differ while it is read, or all processes read together."""
+    if _is_spread(model):
+        return "the weights are spread over processes, which all have to make the same passes"
+    if chance := _chance_in(model):
+        return (
+            f"while the model is in training mode, {chance} draws for each row of a prompt"
+            " (disable_dropout=True switches dropout off)"
+        )
+    return ""
+
+
+def _is_spread(model: Any) -> bool:
+    """Whether the weights are spread over processes: by ZeRO-3, FSDP, FSDP2 or tensor parallelism.
+
+    The last two hold them as DTensors.
+    """
+    return (
+        is_deepspeed_zero3_enabled()
+        or any(isinstance(module, FullyShardedDataParallel) for module in model.modules())
+        or any(hasattr(parameter, "device_mesh") for parameter in model.parameters())
+    )
+
+
+def _chance_in(model: Any) -> str:
+    """A part of the model that draws random numbers as it reads; "" if none does.
+
+    It is a module of dropout, or a probability that a module holds for a function of dropout.
+    """
+    for name, module in model.named_modules():
+        if not module.training:
+            continue
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0:
+            return name
+        for attribute, value in vars(module).items():
+            if isinstance(value, float) and value > 0 and _is_of_chance(attribute):
+                return f"{name}.{attribute}"
+    return ""
+
+
+def _is_of_chance(attribute: str) -> bool:
+    return "drop" in attribute or "jitter" in attribute
+
+
+def _first_rows(
+    input_ids: torch.Tensor, attention_mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first row of each prompt, and the number of the prompt of each row.
+
+    Neighbours are rows of one prompt if they are equal with their padding.
+    """
+    same_ids = (input_ids[1:] == input_ids[:-1]).all(dim=1)
+    same_mask = (attention_mask[1:] == attention_mask[:-1]).all(dim=1)
+    is_first = torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
+    is_first[1:] = ~(same_ids & same_mask)
+    return is_first.nonzero()[:, 0], is_first.cumsum(dim=0) - 1
+
+
+def _tokens_in(layer: Any) -> int:
+    """How many tokens a layer of a cache has seen."""
+    return int(layer.get_seq_length()) if layer.is_initialized else 0
+
+
+def _one_token(generation_config: GenerationConfig) -> GenerationConfig:
+    """How prompts are read: one token, without drawing a random number.
+
+    What samples is set to what it is by default, so that transformers does not warn that the
+    model's own settings have no effect.
+    """
+    return GenerationConfig(
+        max_new_tokens=1,
+        do_sample=False,
+        temperature=1.0,
+        top_p=1.0,
+        top_k=50,
+        pad_token_id=generation_config.pad_token_id,
+        eos_token_id=generation_config.eos_token_id,
+    )

@@ -1,0 +1,306 @@
+"""Rollouts in rounds: prompts whose choice is decided are left out, and the update stays fair."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("trl")
+
+import trl
+from packaging.version import Version
+
+import podsrl
+from podsrl.errors import InvalidInputError, PodsError, RewardError
+from podsrl.trl import PODSConfig
+from support.trl_runs import equal, logged, straight_and_resumed, table_of, weights
+
+N = 16
+M = 4
+
+
+class KnownRewards:
+    """Rewards that are decided by the prompt and by how many rollouts of it came before.
+
+    The first prompt of a step is easy, the second one hopeless, so that one is decided early and
+    the other one never.
+    """
+
+    __name__ = "known"
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+        self.seen: Counter[str] = Counter()
+        self.names: list[str] = []
+
+    def __call__(self, prompts: list[Any], completions: list[Any], **columns: Any) -> list[float]:
+        self.calls.append(len(completions))
+        rewards = []
+        for prompt in prompts:
+            name = str(prompt)
+            if name not in self.names:
+                self.names.append(name)
+            rewards.append(self.reward_of(self.names.index(name), self.seen[name]))
+            self.seen[name] += 1
+        return rewards
+
+    def reward_of(self, prompt: int, number: int) -> float:
+        if prompt % 2:
+            return 0.0
+        return float(number in (1, 3, 4, 6, 9))  # two right ones of the first four
+
+
+def trained(make_trainer: Callable[..., Any], name: str, **fields: Any) -> tuple[Any, KnownRewards]:
+    rewards = KnownRewards()
+    trainer = make_trainer(N, name, reward_funcs=rewards, **{"max_steps": 1, **fields})
+    trainer.train()
+    return trainer, rewards
+
+
+def test_a_decided_prompt_is_left_out_and_the_same_rewards_are_kept(
+    make_trainer: Callable[..., Any],
+) -> None:
+    at_once, _ = trained(make_trainer, "at once")
+    in_rounds, rewards = trained(make_trainer, "rounds", rollouts_per_round=M)
+
+    # Both prompts in the first round, then the hopeless one.
+    assert rewards.calls == [2 * M, M, M, M]
+    whole = table_of(at_once)
+    part = table_of(in_rounds)
+    assert part.groupby("group").size().tolist() == [M, N]
+    assert part["round"].tolist() == [0] * M + sorted([0, 1, 2, 3] * M)
+    assert "round" not in whole
+    for table in (whole, part):
+        kept = table[table["kept"]].groupby("group")["reward"].apply(sorted)
+        assert kept.tolist() == [[0, 0, 1, 1], [0, 0, 0, 0]]
+
+    # The advantages are those of the kept ones.
+    first = part[part["kept"] & (part["group"] == 0)]
+    expected = podsrl.group_advantages([first["reward"].tolist()], [[0, 1, 2, 3]])[0]
+    assert first["advantage"].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_metrics_of_progress_are_those_of_the_first_round(
+    make_trainer: Callable[..., Any],
+) -> None:
+    trainer, _ = trained(make_trainer, "run", rollouts_per_round=M, log_completions=True)
+    (metrics,) = logged(trainer)
+    assert metrics["reward"] == pytest.approx(2 / 8)  # of all that was generated it is 2 / 20
+    assert metrics["rewards/known/mean"] == pytest.approx(2 / 8)
+    assert metrics["pods/rounds"] == 4
+    assert metrics["pods/generated_share"] == (M + N) / (2 * N)
+    assert metrics["pods/rollouts"] == M + N
+    assert metrics["pods/rollouts_generated"] == M + N
+    table = table_of(trainer)
+    assert metrics["pods/tokens_generated"] == metrics["num_tokens"]
+
+    first = table[table["round"] == 0]
+    assert metrics["completions/mean_length"] == pytest.approx(first["tokens"].mean())
+    assert len(trainer.pods.completions["extra"]["kept"]) == M + N
+
+
+def test_reinforce_ada_compares_with_all_that_its_rounds_made(
+    make_trainer: Callable[..., Any],
+) -> None:
+    trainer, rewards = trained(
+        make_trainer, "run", method="reinforce-ada", rollouts_per_round=M, num_generations=M
+    )
+    assert rewards.calls == [2 * M, M, M, M]
+    table = table_of(trainer)
+    first = table[table["group"] == 0]
+    assert first["reward"].tolist() == [0, 1, 0, 1]
+    expected = podsrl.group_advantages([[0.0, 1.0, 0.0, 1.0]], [[0, 1, 2, 3]], "group")[0]
+    assert first["advantage"].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_reinforce_ada_draws_again_where_right_ones_are_rare(
+    make_trainer: Callable[..., Any],
+) -> None:
+    class Rare(KnownRewards):
+        def reward_of(self, prompt: int, number: int) -> float:
+            return float(number in (2, 5))
+
+    rewards = Rare()
+    trainer = make_trainer(
+        N,
+        method="reinforce-ada",
+        rollouts_per_round=M,
+        num_generations=M,
+        reward_funcs=rewards,
+        max_steps=1,
+    )
+    trainer.train()
+    assert rewards.calls == [2 * M, 2 * M]
+    table = table_of(trainer)
+    first = table[table["group"] == 0]
+    drawn = first["reward"].tolist()
+    assert sorted(drawn) == [0] * 6 + [1] * 2
+    kept = first[first["kept"]]
+    expected = podsrl.group_advantages(drawn, kept["rollout"].tolist(), "group")
+    assert kept["advantage"].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_last_round_may_be_smaller(make_trainer: Callable[..., Any]) -> None:
+    trainer, rewards = trained(make_trainer, "run", rollouts_per_round=6)
+    assert rewards.calls == [12, 6, 4]
+    assert sorted(table_of(trainer).groupby("group").size()) == [6, N]
+
+
+def test_without_rounds_nothing_changes(make_trainer: Callable[..., Any]) -> None:
+    plain, _ = trained(make_trainer, "plain")
+    bounds, _ = trained(make_trainer, "bounds", reward_bounds=[-3.0, 3.0])
+    assert equal(weights(plain), weights(bounds))
+    assert "pods/rounds" not in logged(plain)[0]
+
+
+def test_a_resumed_run_goes_on_with_its_rounds(make_trainer: Callable[..., Any]) -> None:
+    straight, resumed = straight_and_resumed(
+        make_trainer, N, rollouts_per_round=M, reward_funcs=odd_sum
+    )
+    assert equal(weights(straight), weights(resumed))
+    for trainer in (straight, resumed):
+        assert logged(trainer)[-1]["pods/generated_share"] < 1
+    assert (
+        logged(straight)[-1]["pods/rollouts_generated"]
+        == logged(resumed)[-1]["pods/rollouts_generated"]
+    )
+
+
+def odd_sum(completions: list[Any], **columns: Any) -> list[float]:
+    return [float(sum(map(ord, c[-1]["content"])) % 2) for c in completions]
+
+
+def test_what_a_subclass_makes_of_rewards_decides(make_trainer: Callable[..., Any]) -> None:
+    class Reversed:
+        def _calculate_rewards(self, *args: Any) -> Any:
+            return 1 - super()._calculate_rewards(*args)  # type: ignore[misc]
+
+    # The hopeless prompt is now always right, and is still not decided.
+    trainer, rewards = trained(make_trainer, "run", rollouts_per_round=M, mixin=Reversed)
+    assert rewards.calls == [2 * M, M, M, M]
+    assert logged(trainer)[0]["reward"] == pytest.approx(6 / 8)
+
+
+def test_a_rollout_that_one_function_has_not_scored_decides_nothing(
+    make_trainer: Callable[..., Any],
+) -> None:
+    """Another of its prompt may be scored later, and then this one is kept last."""
+
+    def sometimes(completions: list[Any], **columns: Any) -> list[float | None]:
+        return [None] * len(completions)
+
+    rewards = KnownRewards()
+    trainer = make_trainer(N, reward_funcs=[rewards, sometimes], rollouts_per_round=8, max_steps=1)
+    trainer.train()
+    assert rewards.calls == [16, 16]
+
+
+def test_a_reward_beyond_the_bounds_is_an_error_that_says_so(
+    make_trainer: Callable[..., Any],
+) -> None:
+    trainer = make_trainer(
+        N, reward_funcs=KnownRewards(), rollouts_per_round=M, reward_bounds=[0.0, 0.5]
+    )
+    with pytest.raises(RewardError, match=r"reward_bounds=\[0.0, 0.5\], at step 1: a reward is 1"):
+        trainer.train()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rollouts_per_round": 0}, "1 <= rollouts_per_round < num_rollouts = 16"),
+        ({"rollouts_per_round": 16}, "1 <= rollouts_per_round < num_rollouts = 16"),
+        ({"rollouts_per_round": 4.0}, "an integer"),
+        ({"num_rollouts": 4, "rollouts_per_round": 2}, "every rollout is kept"),
+        ({"advantage_baseline": "group"}, "another baseline"),
+        ({"downsampling_rule": "percentile"}, "max_variance, max_reward, balanced"),
+        ({"downsampling_rule": "max_contrast"}, "decided when all n are there"),
+        ({"multi_objective_aggregation": "normalize_then_sum"}, "has no bounds"),
+        ({"reward_bounds": [1.0, 0.0]}, "the lower one first"),
+        ({"reward_bounds": [0.0]}, "two numbers"),
+        ({"reward_bounds": [0.0, math.nan]}, "two numbers"),
+    ],
+)
+def test_rounds_are_refused_with_what_they_cannot_do(
+    tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    given = {
+        "num_rollouts": N,
+        "num_generations": M,
+        "per_device_train_batch_size": 8,
+        "rollouts_per_round": M,
+        **fields,
+    }
+    with pytest.raises(InvalidInputError, match=message):
+        PODSConfig(str(tmp_path), use_cpu=True, bf16=False, **given)
+
+
+def test_rounds_are_refused_with_environments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    from support.agent_scenarios import SCENARIOS
+    from support.agents import agent_trainer
+
+    for scenario in ("tools", "environment"):
+        parts = dict(SCENARIOS[scenario])
+        reply = parts.pop("reply")
+        with pytest.raises(PodsError, match="tools or environments"):
+            agent_trainer(8, tmp_path / scenario, reply, rollouts_per_round=4, **parts)
+
+
+def test_own_rows_says_that_it_has_no_answer(make_trainer: Callable[..., Any]) -> None:
+    class Asks:
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            output = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+            self.pods.own_rows(np.zeros(1))  # type: ignore[attr-defined]
+            return output
+
+    with pytest.raises(InvalidInputError, match="once for each round"):
+        trained(make_trainer, "run", rollouts_per_round=M, mixin=Asks)
+
+
+def test_a_reward_that_compares_the_rollouts_of_a_prompt_is_refused(
+    make_trainer: Callable[..., Any],
+) -> None:
+    def rank(completions: list[Any], num_rollouts: int, **columns: Any) -> list[float]:
+        return [i % num_rollouts / num_rollouts for i in range(len(completions))]
+
+    with pytest.raises(InvalidInputError, match="'rank' asks for num_rollouts"):
+        make_trainer(N, reward_funcs=rank, rollouts_per_round=M)
+    make_trainer(N, reward_funcs=rank)
+
+
+VLLM = {"use_vllm": True, "rollouts_per_round": M}
+
+
+of_stand_in = pytest.mark.skipif(
+    Version(trl.__version__) < Version("1.12"),
+    reason="the stand-in is for TRL 1.12 or later",
+)
+
+
+@of_stand_in
+def test_a_colocated_engine_is_asked_for_each_round(
+    make_trainer: Callable[..., Any], stand_in: None
+) -> None:
+    trainer, rewards = trained(make_trainer, "run", vllm_mode="colocate", **VLLM)
+    engine = trainer.vllm_generation.llm
+    assert [sum(n for _, n in call) for call in engine.calls] == rewards.calls == [2 * M, M, M, M]
+
+
+@of_stand_in
+def test_a_server_is_asked_for_each_round(make_trainer: Callable[..., Any], server: Any) -> None:
+    of_server = {"vllm_mode": "server", "vllm_server_base_url": server.url}
+    trainer, rewards = trained(make_trainer, "run", **of_server, **VLLM)
+    assert rewards.calls == [2 * M, M, M, M]
+    asked = [
+        request["n"] * (1 if isinstance(request["prompt"][0], int) else len(request["prompt"]))
+        for request in server.requests
+    ]
+    assert sum(asked) == M + N
+    assert logged(trainer)[0]["pods/generated_share"] == (M + N) / (2 * N)

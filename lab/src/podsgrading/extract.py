@@ -22,11 +22,11 @@ _BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{|\\(?:boxed|fbox)(?![a-zA-Z])[ \t]{0,
 
 # A box without braces holds a value up to the next white space, and no word: "in \\boxed form".
 _BARE_START = re.compile(
-    r"[-+]?(?:\.?[0-9]|\\[a-zA-Z{$])|[(\[]|[a-zA-Z](?=[ \t]{0,9}(?:$|[.,;$=^_+]|\\[)\]]))",
+    r"(?!\\(?:boxed|fbox))[-+]?(?:\.?[0-9]|\\[a-zA-Z{$])|[(\[]|[a-zA-Z](?=[ \t]{0,9}(?:$|[.,;$=^_+]|\\[)\]]))",
     re.MULTILINE,
 )
 _BARE_PART = re.compile(
-    r"\\[a-zA-Z]+(?:[ ](?=[0-9a-zA-Z{]))?"  # "\\frac 12" is one value
+    r"(?!\\(?:boxed|fbox))\\[a-zA-Z]+(?:[ ](?=[0-9a-zA-Z{]))?"  # "\\frac 12" is one value
     r"|\\[%${}!,;]|[(\[][^()\[\]$\n]{0,99}[)\]]|[^\s$\\{}()\[\]]"
 )
 _BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")

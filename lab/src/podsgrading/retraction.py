@@ -19,10 +19,10 @@ _MAX_WORDS = 3
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
 _AROUND = " \t.,;:*$)(\\]}_`-\u2014"
 
-#: The text goes on with another question, as base models do: what follows is not about this answer.
+#: The text goes on with another question, as base models do: the rest is not about this answer.
 _NEXT_QUESTION = re.compile(
-    r"^[#*\s]{0,9}(?:human|user|question|problem|exercise|example|q)\b[ \t]?[0-9]{0,4}[*\s]{0,9}[:.]"
-    r"|<\|",
+    r"^[#*\s]{0,9}(?:human|user|question|problem|exercise|example|q)\b"
+    r"[ \t]?[0-9]{0,4}[*\s]{0,9}[:.]|<\|",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -30,8 +30,8 @@ _NEXT_QUESTION = re.compile(
 _FILLER = r"(?:(?:oh|ah|um|so|and|but|ok|okay|well|hmm+)\b[\s,.!\u2026-]{0,9}){0,4}"
 _DENIAL = re.compile(
     rf"{_FILLER}(?:(?:actually|wait|sorry|hold on|hmm+)[\s,.!\u2026-]{{1,9}}){{0,3}}"
-    r"(?:no(?=[,.;:!\u2014-]|$|\s(?:wait|sorry|the (?:correct |right |final )?answer|it(?:'s| is)))|nope\b|correction\b"
-    r"|scratch that\b|i (?:meant|misread|miscounted|miscalculated)\b|oops\b|my (?:bad|mistake)\b"
+    r"(?:no(?=[,.;:!\u2014-]|$|\s(?:wait|sorry|it(?:'s| is)|the (?:\w+ )?answer))"
+    r"|nope\b|correction\b|scratch that\b|i (?:meant|misread|miscounted|miscalculated)\b|oops\b|my (?:bad|mistake)\b"
     r"|sorry\b|apologies\b|i apologi[sz]e\b|on second thoughts?\b|let me correct\b"
     r"|(?:that|this)(?:'s| is| was) (?:wrong|incorrect|not (?:right|correct)|a mistake))",
     re.IGNORECASE,
@@ -40,9 +40,12 @@ _DOUBT = re.compile(
     rf"{_FILLER}(?:actually|wait|hold on|hmm+|let me (?:re-?check|double|fix|redo|re-?consider))\b",
     re.IGNORECASE,
 )
+#: What leaves no answer, among those beginnings.
+_TAKES_BACK = re.compile(r"scratch|mis(?:read|count|calc)|that|this|mistake", re.IGNORECASE)
 #: What denies the answer wherever it stands in a sentence.
 _ADMISSION = re.compile(
-    r"\bi(?: have|'ve)? made (?:a|an|some) (?:\w+ ){0,2}(?:mistake|error)s?\b|\bi was (?:wrong|mistaken)\b"
+    r"\bi(?: have|'ve)? made (?:a|an|some) (?:\w+ ){0,2}(?:mistake|error)s?\b"
+    r"|\bi was (?:wrong|mistaken)\b"
     r"|\b(?:my|the|this|that) (?:(?:above|previous|earlier|first|boxed|final) ){0,2}answer"
     r"(?: above| in the box)? (?:is|was) (?:wrong|incorrect|mistaken|not (?:right|correct))\b",
     re.IGNORECASE,
@@ -60,11 +63,13 @@ _CONFIRMS = re.compile(
 
 # A sentence that states an answer.
 _ANSWER_IS = re.compile(
-    r"\b(?:answer|final result|(?:correct|right|best|final) (?:option|choice|value))\b(?: \w+){0,4}? ?(?:\bis\b|=|:|\bequals\b|\b(?:should|must|has to) be\b)[\s:]{0,9}(.+)",
+    r"\b(?:answer|final result|(?:correct|right|best|final) (?:option|choice|value))\b"
+    r"(?: \w+){0,4}? ?(?:\bis\b|=|:|\bequals\b|\b(?:should|must|has to) be\b)[\s:]{0,9}(.+)",
     re.IGNORECASE,
 )
 _IT_IS = re.compile(
-    r"\b(?:it|that|this)(?:'s|\s(?:is|should be|must be|equals))\s(.+)|\bi meant\s(.+)|\bmake (?:it|that)\s(.+)",
+    r"(?:\b(?:it|that|this)(?:'s|\s(?:is|should be|must be|equals))|\bi meant"
+    r"|\bmake (?:it|that))\s(.+)",
     re.IGNORECASE,
 )
 _IS_THE_ANSWER = re.compile(
@@ -81,8 +86,9 @@ _REASON = re.compile(
 _WORD = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}")
 _LETTER = re.compile(r"(?:(?:option|choice) )?\(?[a-zA-Z]\)?", re.IGNORECASE)
 _LATEX_TEXT = re.compile(r"\\[a-zA-Z]+(?:\{[^{}]{0,99}\})?")
-_LEADING_ADVERBS = re.compile(
-    r"(?:(?:indeed|actually|really|simply|just|exactly|therefore|thus|in fact|still|equal to)[\s,]{1,3}){0,3}",
+_ADVERBS = re.compile(
+    r"(?:(?:indeed|actually|really|simply|just|exactly|therefore|thus|in fact|still|equal to)"
+    r"[\s,]{1,3}){0,3}",
     re.IGNORECASE,
 )
 
@@ -142,9 +148,7 @@ def find_retraction(text: str) -> Retraction | None:
 
 def _takes_back(denial: str) -> bool:
     """Does a denial leave no answer, whatever follows it? "No," alone may deny something else."""
-    return bool(
-        re.search(r"scratch|mis(?:read|count|calc)|that|this|mistake", denial, re.IGNORECASE)
-    )
+    return bool(_TAKES_BACK.search(denial))
 
 
 def _restated(sentence: str, denial: re.Match[str] | None, *, is_denied: bool) -> str | None:
@@ -156,18 +160,13 @@ def _restated(sentence: str, denial: re.Match[str] | None, *, is_denied: bool) -
     if not is_denied:
         # "Actually, it is 3 groups of 4" explains; "actually, it is 8" corrects.
         match = _IT_IS.search(sentence)
-        return _bare_value(match) if match else None
+        is_alone = match and not _WORD.search(_LATEX_TEXT.sub("", match[1]))
+        return _value(match[1], words=False) if match and is_alone else None
     if match := _IT_IS.search(sentence):
-        return _value(next(filter(None, match.groups())), words=False)
+        return _value(match[1], words=False)
     if denial:
         return _value(sentence[denial.end() :], words=False)
     return None
-
-
-def _bare_value(match: re.Match[str]) -> str | None:
-    text = next(filter(None, match.groups()))
-    value = _value(text, words=False)
-    return None if value is None or _WORD.search(_LATEX_TEXT.sub("", text)) else value
 
 
 def _value(text: str, *, words: bool) -> str | None:
@@ -176,7 +175,8 @@ def _value(text: str, *, words: bool) -> str | None:
     words: a value may be a word or two without a digit, as "west" is.
     """
     text = text.strip(" *:,.;!-\u2014")
-    text = text[_LEADING_ADVERBS.match(text).end() :]  # type: ignore[union-attr] # always matches
+    adverbs = _ADVERBS.match(text)
+    text = text[adverbs.end() :] if adverbs else text
     value = _REASON.split(text, maxsplit=1)[0].strip(" *.:!")
     if not value or re.match(r"not?\b", value, re.IGNORECASE) or _CONFIRMS.search(value):
         return None

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  (look-alike characters are among what is tested)
 """Kinds of answers that users of other graders reported, each with answers that must stay wrong.
 
 A line of a table is a gold answer and answers to it, in a box where they have none.
@@ -210,8 +211,9 @@ x :: so $\boxed x$.
 1, 2 :: $\boxed 1$ and $\boxed 2$
 """
 BARE_BOXES_WRONG = r"""
-7 :: \boxed 8 // \boxed 7 // \boxed 7 1 // \boxed 70 // \boxed7x // \boxed 8 = 7 // \boxed 3 + 4 //
-    write 7 in \boxed form // \boxed // \boxed 7 no: \boxed 8 // \boxed 7 no: \boxed{ // \boxed the 7
+7 :: \boxed 8 // \boxed 70 // \boxed7x // \boxed 8 = 7 // \boxed 3 + 4 //
+    write 7 in \boxed form // \boxed // \boxed 7 no: \boxed 8 // \boxed 7 no: \boxed{ //
+    \boxed the 7
 1 :: \boxed 12
 \frac12 :: \boxed\frac13 // \boxed\frac // \boxed 1 /2
 a :: put it in \boxed a number
@@ -231,7 +233,7 @@ SETS_RIGHT = r"""
 |x| \le 2 :: [-2,2] // -2 \le x \le 2
 (-\infty,-2)\cup(2,\infty) :: |x|>2 // \{x \mid x<-2 \text{ or } x>2\}
 \mathbb{R} :: (-\infty,\infty) // -\infty < x < \infty // \text{all real numbers} // \mathbb R //
-    x \in \mathbb{R} // ℝ // \mathbf{R} // The domain is all real numbers.
+    x \in \mathbb{R} // ℝ // The domain is all real numbers.
 (-\infty,\infty) :: \mathbb{R} // All real numbers
 \text{all real numbers} :: (-\infty, \infty) // \mathbb{R} // All real numbers.
 (-\infty,0)\cup(0,\infty) :: x \ne 0 // \mathbb{R} \setminus \{0\} // \mathbb{R} - \{0\}
@@ -244,9 +246,11 @@ SETS_WRONG = r"""
 \{1,2\} :: [1,2] // (1,2) // \{1\} \cup 2
 (1,3) :: (1,2) \cup (2,3) // \{1\} \cup \{3\} // (1,2) \cup [2,3]
 [-2,2] :: |x|<2 // |x| \le 3 // |x| \ge 2 // x^2 \le 4 // |2x| \le 4 // |x-1| \le 1 // \{-2,2\} //
-    x \ge -2 \text{ or } x \le 2 // x \ge -2 \text{ and } y \le 2 // \{x \in \mathbb{Z} : |x| \le 2\}
+    x \ge -2 \text{ or } x \le 2 // x \ge -2 \text{ and } y \le 2 //
+    \{x \in \mathbb{Z} : |x| \le 2\}
 \mathbb{R} :: (0,\infty) // \mathbb{Z} // \mathbb{Q} // \mathbb{C} // R // \emptyset // x \ne 0 //
-    \text{all integers} // \text{not all real numbers} // [-\infty,\infty] // \mathbb{R} \setminus \{0\}
+    \text{all integers} // \text{not all real numbers} //
+    [-\infty,\infty] // \mathbb{R} \setminus \{0\}
 \text{all real numbers} :: \mathbb{Z} // (0,\infty) // \text{no real numbers}
 (-\infty,0)\cup(0,\infty) :: x \ne 1 // \mathbb{R} // \{0\}
 (2,\infty) :: \{x \mid x \ge 2\} // \{x \in \mathbb{Z} \mid x > 2\} // \{y \mid x > 2\}
@@ -279,7 +283,8 @@ RETRACTED_RIGHT = r"""
 """
 RETRACTED_WRONG = r"""
 7 :: \boxed{7}. Actually no, the answer is 8. // \boxed{7}. Wait, the answer is 8. //
-    \boxed{7}. Hmm, no. It should be 8. // \boxed{7}. Wait, that is wrong. // \boxed{7}. Correction: 8. //
+    \boxed{7}. Hmm, no. It should be 8. // \boxed{7}. Wait, that is wrong. //
+    \boxed{7}. Correction: 8. //
     \boxed{7}. On second thought, the answer is $8$. // \boxed{7}. Sorry, I meant 8. //
     \boxed{7} ¶ Wait, I made a mistake. 4 + 4 is more. The correct answer is 8. //
     \boxed{7}. I made an error. // \boxed{7}. Scratch that. // $\boxed{7}$. No, it's 8. //
@@ -335,6 +340,27 @@ def declares(text):
 def test_what_was_reported_of_graders_is_right_here_and_what_looks_like_it_is_wrong(right, wrong):
     assert refused(right, True) == []
     assert refused(wrong, False) == []
+
+
+#: More than a long answer with its thoughts has, and nothing of it is about the answer.
+CHATTER = "And so on: we add, we look, we are done. " * 1_000
+
+
+@pytest.mark.parametrize("name", ["math", "gsm8k"])
+@pytest.mark.parametrize(
+    "answer", [r"\boxed{42}", r"\boxed 42", "#### 42", "The answer is 42.", r"$$\fbox{42}$$"]
+)
+def test_an_answer_counts_however_much_follows_it(name, answer):
+    task = get_task(name)
+    row = {"question": "", "answer": "42"}
+    for text in (f"{answer}\n{CHATTER}", f"{CHATTER}\n{answer}\n{CHATTER}"):
+        assert len(text) > 40_000
+        assert task.grade(text, row).answer is True
+
+    later = [r"\boxed{43}", r"\boxed{43", "Actually no, the answer is 43.", "Wait, that is wrong."]
+    for end in later:
+        assert task.grade(f"{answer}\n{CHATTER}\n{end}", row).answer is False, end
+    assert task.grade(f"{answer}\n{CHATTER}", {**row, "answer": "43"}).answer is False
 
 
 @pytest.mark.parametrize("name", ["math", "gsm8k"])

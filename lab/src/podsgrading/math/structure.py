@@ -30,7 +30,7 @@ _PM = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])\s?")
 _THOUSANDS = re.compile(r"(?<![0-9.,])([0-9]{1,3}(?:,[0-9]{3})+)(?![0-9,])")
 #: The set of all real numbers, in signs and in words.
 _REALS = re.compile(
-    r"\\(?:mathbb|mathbf|Bbb)\s?(?:\{\s?R\s?\}|R)|\\(?:R|Reals|reals)|\u211d"
+    r"\\(?:mathbb|Bbb)\s?(?:\{\s?R\s?\}|R)|\\(?:R|Reals|reals)|\u211d"
     r"|(?:[Tt]he set of )?(?:[Aa]ll )?(?:the )?(?:[Rr]eal numbers|[Rr]eals)"
 )
 _REALS_WITHOUT = re.compile(rf"({_REALS.pattern})\s?-\s?(?=\\\{{)")

@@ -22,7 +22,8 @@ _BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{|\\(?:boxed|fbox)(?![a-zA-Z])[ \t]{0,
 
 # A box without braces holds a value up to the next white space, and no word: "in \\boxed form".
 _BARE_START = re.compile(
-    r"(?!\\(?:boxed|fbox))[-+]?(?:\.?[0-9]|\\[a-zA-Z{$])|[(\[]|[a-zA-Z](?=[ \t]{0,9}(?:$|[.,;$=^_+]|\\[)\]]))",
+    r"(?!\\(?:boxed|fbox))(?:[-+]?(?:\.?[0-9]|\\[a-zA-Z{$])|[(\[]"
+    r"|[a-zA-Z](?=[ \t]{0,9}(?:$|[.,;$=^_+]|\\[)\]])))",
     re.MULTILINE,
 )
 _BARE_PART = re.compile(

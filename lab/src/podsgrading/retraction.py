@@ -28,20 +28,29 @@ _NEXT_QUESTION = re.compile(
 
 # A sentence that begins so doubts what was said before.
 _FILLER = r"(?:(?:oh|ah|um|so|and|but|ok|okay|well|hmm+)\b[\s,.!\u2026-]{0,9}){0,4}"
+_HESITATION = r"(?:(?:actually|wait|sorry|hold on|hmm+|no|oops)[\s,.!\u2026-]{1,9})"
 _DENIAL = re.compile(
-    rf"{_FILLER}(?:(?:actually|wait|sorry|hold on|hmm+)[\s,.!\u2026-]{{1,9}}){{0,3}}"
+    rf"{_FILLER}{_HESITATION}{{0,3}}"
     r"(?:no(?=[,.;:!\u2014-]|$|\s(?:wait|sorry|it(?:'s| is)|the (?:\w+ )?answer))"
-    r"|nope\b|correction\b|scratch that\b|i (?:meant|misread|miscounted|miscalculated)\b|oops\b|my (?:bad|mistake)\b"
-    r"|sorry\b|apologies\b|i apologi[sz]e\b|on second thoughts?\b|let me correct\b"
-    r"|(?:that|this)(?:'s| is| was) (?:wrong|incorrect|not (?:right|correct)|a mistake))",
+    r"|nope\b|correction\b|scratch that\b|i (?:meant|misread|miscounted|miscalculated)\b|oops\b"
+    r"|my (?:bad|mistake)\b|(?:sorry|apologies)(?=[,.!]|$)|i apologi[sz]e\b"
+    r"|on second thoughts?\b|let me correct\b)",
     re.IGNORECASE,
 )
 _DOUBT = re.compile(
-    rf"{_FILLER}(?:actually|wait|hold on|hmm+|let me (?:re-?check|double|fix|redo|re-?consider))\b",
+    rf"{_FILLER}(?:(?:actually|wait|hold on|hmm+|no(?=[,.;:!\u2014-]|$))\b"
+    r"|let me (?:re-?check|double|fix|redo|re-?consider)\b)",
     re.IGNORECASE,
 )
+#: A doubt, and "that is wrong". Without the doubt, "that" may be a value that is tried and refused.
+_IS_WRONG = re.compile(
+    rf"{_FILLER}(?P<doubt>{_HESITATION}{{0,3}})(?:that|this|it)(?:'s| is| was)"
+    r" (?:wrong|incorrect|not (?:right|correct)|a mistake)\b",
+    re.IGNORECASE,
+)
+_BARE_HESITATION = re.compile(rf"{_FILLER}{_HESITATION}{{1,3}}", re.IGNORECASE)
 #: What leaves no answer, among those beginnings.
-_TAKES_BACK = re.compile(r"scratch|mis(?:read|count|calc)|that|this|mistake", re.IGNORECASE)
+_TAKES_BACK = re.compile(r"scratch|mis(?:read|count|calc)|my (?:bad|mistake)", re.IGNORECASE)
 #: What denies the answer wherever it stands in a sentence.
 _ADMISSION = re.compile(
     r"\bi(?: have|'ve)? made (?:a|an|some) (?:\w+ ){0,2}(?:mistake|error)s?\b"
@@ -115,17 +124,24 @@ def find_retraction(text: str) -> Retraction | None:
     found: Retraction | None = None
     sentences_left = 0
     is_denied = False
+    sentence_before = ""
 
     for raw in _SENTENCE_BREAK.split(text):
         sentence = raw.replace("\u2019", "'").strip(" \t*$_`()[]\\.,;:-\u2014")
         if not sentence:
             continue
+        is_reply = sentence_before.endswith("?")  # "Is there another? No."
+        is_hesitation_before = _BARE_HESITATION.fullmatch(sentence_before) is not None
+        sentence_before = raw.strip()
         sentences_left -= 1
         if len(sentence) > _MAX_SENTENCE or _HYPOTHETICAL.search(raw):
             continue
 
-        denial = _DENIAL.match(sentence)
-        admission = _ADMISSION.search(sentence)
+        denial = None if is_reply else _DENIAL.match(sentence)
+        wrong = _IS_WRONG.match(sentence)
+        admission = _ADMISSION.search(sentence) or (
+            wrong and (wrong["doubt"] or is_hesitation_before) and not is_reply
+        )
         if denial or admission:
             is_denied = True
             sentences_left = _SENTENCES_OF_DOUBT
@@ -138,17 +154,12 @@ def find_retraction(text: str) -> Retraction | None:
         answer = _restated(sentence, denial, is_denied=is_denied)
         if answer is not None:
             found = Retraction(answer)
-        elif admission or (denial and _takes_back(denial[0])):
+        elif admission or (denial and _TAKES_BACK.search(denial[0])):
             found = Retraction(None)
         elif found == Retraction(None) and _CONFIRMS.search(sentence) and not denial:
             found = None
 
     return found
-
-
-def _takes_back(denial: str) -> bool:
-    """Does a denial leave no answer, whatever follows it? "No," alone may deny something else."""
-    return bool(_TAKES_BACK.search(denial))
 
 
 def _restated(sentence: str, denial: re.Match[str] | None, *, is_denied: bool) -> str | None:

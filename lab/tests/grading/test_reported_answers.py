@@ -272,6 +272,11 @@ RETRACTED_RIGHT = r"""
     \boxed{7}. There is no need for more: it is done. // \boxed{7} ¶ Note: it is 8 in base 7. //
     \boxed{7}. Some would say: no, the answer is 8. // \boxed{7}. Sorry for the long text. //
     \boxed{7} ¶ Question: What is 4 + 4? ¶ Actually, the answer is 8. //
+    \boxed{7}. Check 8: we get 5 = 6. That is wrong. So only 7 is left. //
+    \boxed{7}. Is there another? No. It is 3 groups of 4, less 5. //
+    \boxed{7}. Sorry for the long text. It is 3 groups of 4, less 5. //
+    \boxed{7}. It is not wrong. //
+    \boxed{7}. Is it 8? No, that is wrong. // \boxed{7}. No remainder is left; that is it. //
     \boxed{7}. Check 8: that is wrong, 8 is not prime. // <answer>7</answer> I am sure. //
     \boxed{8}. Actually no, the answer is 7. // \boxed{8}. No, wait, it should be 7. //
     The answer is 8. Wait, I made a mistake. It should be 7. // #### 8 ¶ Correction: 7 //
@@ -293,6 +298,7 @@ RETRACTED_WRONG = r"""
     \boxed{7}. Let me correct that: the final answer is 8. // \boxed{7}. No, the answer is eight. //
     <answer>7</answer> Actually no, the answer is 8. // #### 7 ¶ Actually no, the answer is 8. //
     The answer is 7. Actually no, it is 8. // \boxed 7. Actually no, the answer is 8. //
+    \boxed{7}. Hmm. That is not right. // \boxed{7}. Is it right? No, the answer is 8. //
     \boxed{7}. Wait, that’s wrong. It’s 8. // \boxed{8}. Wait, let me check. The answer is 8.
 \text{(D)} :: \boxed{D}. Actually no, the answer is C. // \boxed{D}. Wait, that is wrong. //
     Answer: D. Actually no, the answer is option C.

@@ -47,3 +47,18 @@ def test_one_broken_split_fails_the_check_even_if_the_others_pass(tmp_path, caps
     assert "test: 2 of 2 gold answers pass" in printed
     assert pods_tasks("check", "gsm8k", "--data_path", folder, "--split", "test") == 0
     assert "train" not in capsys.readouterr().out
+
+
+def test_a_name_that_is_nearly_a_task_is_asked_back(capsys):
+    assert pods_tasks("check", "GSM8K") == 2
+    assert "did you mean 'gsm8k'" in capsys.readouterr().err
+    assert pods_tasks("check", "reasoning_gym:chain_sums") == 2
+    said = capsys.readouterr().err
+    assert "did you mean 'chain_sum'" in said
+    assert len(said) < 200
+
+
+def test_solutions_of_gsm8k_are_not_taken_for_the_answers_of_math(tmp_path, capsys):
+    folder = write_gsm8k(tmp_path, 1, 2)
+    assert pods_tasks("check", "math", "--split", "test", "--data_path", folder) == 2
+    assert "read it with the task gsm8k" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def task_class(name: str) -> type[Task]:
             f"the tasks are {', '.join(TASKS)}, and your own is given as the path of its file,"
             " './mytask.py'"
         )
-        raise UnknownNameError(f"unknown task {name!r}; {suggestion(base, TASKS, all_of_them)}")
+        raise UnknownNameError(f"unknown task {name!r}; {suggestion(base.lower(), TASKS, all_of_them)}")
 
     module, _, attribute = TASKS[base].partition(":")
     cls: type[Task] = getattr(import_module_or_file(module), attribute)

@@ -144,5 +144,11 @@ def _row(row: Mapping[str, Any], where: str) -> Row:
         if value in (None, ""):
             raise InvalidInputError(f"{where}: no field {field!r}")
 
+    if "####" in str(answer):
+        raise InvalidInputError(
+            f"{where}: the field 'answer' holds a solution with '####' before its number, as GSM8K's"
+            " do; read it with the task gsm8k"
+        )
+
     others = {key: row[key] for key in ("solution", "subject", "level") if key in row}
     return {"question": str(question), "answer": str(answer), **others}

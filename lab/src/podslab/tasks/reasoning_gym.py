@@ -16,7 +16,7 @@ from typing import Any
 from podsgrading.extract import answer_tag, declared_answer, unwrapped
 from podsgrading.math.numbers import read_number, states_number
 from podsgrading.pool import shared_pool
-from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
+from podslab.tasks.base import Grade, Row, Task, check_choice, check_deadline, in_format
 from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError, suggestion
 
 _FUNCTION = "podslab.tasks.reasoning_gym:score"
@@ -97,7 +97,7 @@ class ReasoningGym(Task):
         self._dataset = dataset
         self._size = size
         self._seed = seed
-        self._deadline = deadline
+        self._deadline = check_deadline(deadline)
         try:
             options = json.loads(config) if isinstance(config, str) else dict(config)
             self._config = json.dumps(options, sort_keys=True)

@@ -3,18 +3,33 @@
 import re
 from typing import NamedTuple
 
+from podsgrading.retraction import find_retraction
+
 #: An answer longer than this is not read: no gold answer comes near it.
 MAX_ANSWER = 2_000
-#: What is read of a completion without tags: its end.
-MAX_TAIL = 20_000
+#: What is read of a completion without tags: its end, some 250,000 tokens.
+MAX_TAIL = 1_000_000
 #: What may stand around an answer: mathematics signs, bold type, code.
 DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
 
 #: Boxes that are farther apart are separate answers, whatever stands between them.
 _MAX_BETWEEN_BOXES = 40
+#: Characters of a box without braces.
+_MAX_BARE = 200
 
 # Repetitions are bounded ("\s{0,9}", not "\s*"), so that no text makes a pattern quadratic.
-_BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{")
+_BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{|\\(?:boxed|fbox)(?![a-zA-Z])[ \t]{0,9}")
+
+# A box without braces holds a value up to the next white space, and no word: "in \\boxed form".
+_BARE_START = re.compile(
+    r"(?!\\(?:boxed|fbox))(?:[-+]?(?:\.?[0-9]|\\[a-zA-Z{$])|[(\[]"
+    r"|[a-zA-Z](?=[ \t]{0,9}(?:$|[.,;$=^_+]|\\[)\]])))",
+    re.MULTILINE,
+)
+_BARE_PART = re.compile(
+    r"(?!\\(?:boxed|fbox))\\[a-zA-Z]+(?:[ ](?=[0-9a-zA-Z{]))?"  # "\\frac 12" is one value
+    r"|\\[%${}!,;]|[(\[][^()\[\]$\n]{0,99}[)\]]|[^\s$\\{}()\[\]]"
+)
 _BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")
 _OR = re.compile(r"\bor\b")
 
@@ -48,12 +63,19 @@ def answer_tag(text: str) -> str | None:
     >>> answer_tag("<answer>1</answer> I am sure. </answer>"), answer_tag("<answer>1")
     ('1', None)
     """
+    tag = _last_tag(text)
+    return None if tag is None else tag[0]
+
+
+def _last_tag(text: str) -> tuple[str, str] | None:
+    """The content of `answer_tag`, and what follows its closing tag."""
     text = _THOUGHT.sub("", text)
     last_closing = max(0, text.rfind("</answer>"))
     start = text.rfind("<answer>", 0, last_closing)
     if start < 0:
         return None
-    return text[start + len("<answer>") :].partition("</answer>")[0].strip()
+    content, _, after = text[start + len("<answer>") :].partition("</answer>")
+    return content.strip(), after
 
 
 def closing_braces(text: str, start: int = 0, pair: str = "{}") -> dict[int, int]:
@@ -83,8 +105,8 @@ def boxes(text: str) -> list[Box]:
 
     Only the last `MAX_TAIL` characters are read.
 
-    >>> [box.content for box in boxes(r"so \boxed{\frac{1}{2}} or \fbox{3}")]
-    ['\\frac{1}{2}', '3']
+    >>> [box.content for box in boxes(r"so \boxed{\frac{1}{2}} or \fbox{3} or $\boxed 4$")]
+    ['\\frac{1}{2}', '3', '4']
     """
     tail = max(0, len(text) - MAX_TAIL)
     closed = closing_braces(text, tail)
@@ -93,6 +115,13 @@ def boxes(text: str) -> list[Box]:
     position = tail
     while match := _BOX.search(text, position):
         position = match.end()
+        if not match[0].endswith("{"):
+            end = _end_of_bare_content(text, position, closed)
+            if end > position:
+                outer_boxes.append(Box(match.start(), end, text[position:end]))
+            position = end
+            continue
+
         brace = position - 1
         if brace not in closed or closed[brace] - position > MAX_ANSWER:
             continue
@@ -102,6 +131,27 @@ def boxes(text: str) -> list[Box]:
         position = end + 1  # boxes inside this one are passed over
 
     return outer_boxes
+
+
+def _end_of_bare_content(text: str, start: int, closed: dict[int, int]) -> int:
+    r"""Where the content of a box without braces ends; `start` if no value begins there.
+
+    TeX would put one digit of "\\boxed 12" into the box; who writes it means the number.
+    """
+    if not _BARE_START.match(text, start):
+        return start
+
+    position = start
+    while position - start < _MAX_BARE:
+        if position in closed:
+            position = closed[position] + 1
+        elif part := _BARE_PART.match(text, position):
+            position = part.end()
+        else:
+            break
+
+    content = text[start : min(position, start + MAX_ANSWER)]
+    return start + len(content.rstrip(" .,;:!?*"))
 
 
 def last_boxes(text: str) -> str | None:
@@ -138,7 +188,8 @@ def last_boxes(text: str) -> str | None:
 
 def _start_of_cut_off_box(text: str) -> int | None:
     """Where the last box that is opened starts, if it is not closed or too long; else None."""
-    openings = list(_BOX.finditer(text, max(0, len(text) - MAX_TAIL)))
+    matches = _BOX.finditer(text, max(0, len(text) - MAX_TAIL))
+    openings = [match for match in matches if match[0].endswith("{")]
     if not openings:
         return None
 
@@ -185,10 +236,24 @@ def answer_phrase(text: str, noun: re.Pattern[str] = _ANSWER) -> str | None:
     >>> answer_phrase("The answer is 7? No. So the final answer is: **8.5 cm**. Done.")
     '8.5 cm'
     """
-    answer = ""
-    lines = [line for line in text[-MAX_TAIL:].splitlines() if line.strip(" $\\[")]
+    answer, _ = _last_phrase(text, noun)
+    return answer or None
 
-    for line, next_line in zip(lines, [*lines[1:], ""], strict=False):
+
+def _last_phrase(text: str, noun: re.Pattern[str]) -> tuple[str, str]:
+    """The answer of `answer_phrase`, and what follows it; two empty texts without one."""
+    tail = text[-MAX_TAIL:]
+    answer = ""
+    end = len(tail)
+
+    lines: list[tuple[int, str]] = []
+    start = 0
+    for line in tail.splitlines(keepends=True):
+        if line.strip(" $\\[\r\n"):
+            lines.append((start, line.rstrip("\r\n")))
+        start += len(line)
+
+    for (start, line), (next_start, next_line) in zip(lines, [*lines[1:], (0, "")], strict=False):
         nouns = list(noun.finditer(line))
         phrase = _DECLARES.match(line, nouns[-1].end()) if nouns else None
         if phrase is None:
@@ -197,9 +262,11 @@ def answer_phrase(text: str, noun: re.Pattern[str] = _ANSWER) -> str | None:
         is_heading = not phrase[1] and _HEADING.fullmatch(line, 0, nouns[-1].start())
         statement = next_line if is_heading else phrase[1]
         if statement:
-            answer = _SENTENCE_END.split(statement, maxsplit=1)[0].strip(" *")
+            sentence = _SENTENCE_END.split(statement, maxsplit=1)[0]
+            answer = sentence.strip(" *")
+            end = len(sentence) + (next_start if is_heading else start + phrase.start(1))
 
-    return answer or None
+    return answer, tail[end:]
 
 
 def declared_answer(text: str) -> str | None:
@@ -207,44 +274,60 @@ def declared_answer(text: str) -> str | None:
 
     In this order, and nothing between <think> tags: the <answer> tag; else, after the reasoning,
     the last \boxed{}, the last "#### ...", the last "answer is ...". If the last box is cut off,
-    only what follows its start counts. An answer longer than `MAX_ANSWER` is none.
+    only what follows its start counts. An answer longer than `MAX_ANSWER` is none. One that the
+    text takes back afterwards (`podsgrading.retraction`) gives way to the one in its place, if any.
 
     >>> declared_answer(r"<think>\boxed{1}</think><answer>\boxed{2}</answer>")
     '2'
     >>> declared_answer("I count 3 apples") is None
     True
     """
-    answer: str | None
-    tag = answer_tag(text)
-
-    if tag is None:
-        after_thought = _after_thought(text)
-        cut_off = _start_of_cut_off_box(after_thought)
-        rest = after_thought if cut_off is None else after_thought[cut_off:]
-        answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
-    elif len(tag) > MAX_ANSWER:
-        answer = None
-    else:
-        answer = last_boxes(tag) or tag
-
+    answer, rest = _stated_answer(text)
+    if answer is not None and (retraction := find_retraction(rest)):
+        answer = retraction.answer
     return answer if answer and len(answer) <= MAX_ANSWER else None
+
+
+def _stated_answer(text: str) -> tuple[str | None, str]:
+    """The answer of `declared_answer` before it is taken back, and what the text says after it."""
+    if tag := _last_tag(text):
+        content, after_tag = tag
+        answer = None if len(content) > MAX_ANSWER else last_boxes(content) or content
+        return answer, after_tag
+
+    after_thought = _after_thought(text)
+    cut_off = _start_of_cut_off_box(after_thought)
+    rest = after_thought if cut_off is None else after_thought[cut_off:]
+
+    if boxed := last_boxes(rest):
+        return boxed, rest[boxes(rest)[-1].end :]
+    if after_hashes := hashes(rest):
+        return after_hashes, rest[list(_HASHES.finditer(rest))[-1].end() :]
+    phrase, after_phrase = _last_phrase(rest, _ANSWER)
+    return phrase or None, after_phrase
 
 
 def declarations(text: str) -> list[str]:
     r"""Everything that a completion declares to be its answer, what counts first at the beginning.
 
     First `declared_answer`; then, in the tag or after the reasoning, the last "#### ...", the last
-    "answer is ..." or "option is ...", and the boxes from the last one.
+    "answer is ..." or "option is ...", and the boxes from the last one. If the answer is taken
+    back, only the one in its place.
 
     >>> declarations(r"\boxed{E < 0}. **Answer: D**"), declarations("The right option is D.")
     (['E < 0', 'D'], ['D'])
     """
+    stated, after = _stated_answer(text)
+    answer = declared_answer(text)
+    if stated is not None and find_retraction(after):
+        return [] if answer is None else [answer]
+
     tag = answer_tag(text)
     stretch = _after_thought(text) if tag is None else tag
     cut_off = _start_of_cut_off_box(stretch)
     rest = stretch if cut_off is None else stretch[cut_off:]
 
-    found = [declared_answer(text), hashes(rest), answer_phrase(rest, _CHOICE)]
+    found = [answer, hashes(rest), answer_phrase(rest, _CHOICE)]
     if cut_off is None:
         found += [box.content for box in reversed(boxes(rest))]
     return list(dict.fromkeys(answer for answer in found if answer and len(answer) <= MAX_ANSWER))

@@ -5,6 +5,7 @@ from podsgrading.extract import (
     answer_phrase,
     answer_tag,
     boxes,
+    declarations,
     declared_answer,
     hashes,
     last_boxes,
@@ -92,7 +93,7 @@ def test_an_answer_too_long_to_be_one_is_none():
 
 
 @pytest.mark.parametrize(
-    "part", [r"\boxed{", "<answer>", "answer is ", "#### ", "{", "\\", "answer"]
+    "part", [r"\boxed{", "<answer>", "answer is ", "#### ", "{", "\\", "answer", r"\boxed "]
 )
 def test_a_megabyte_of_openings_is_read_in_linear_time(part):
     # A quadratic scan of this would take minutes; the suite would time out.
@@ -100,3 +101,31 @@ def test_a_megabyte_of_openings_is_read_in_linear_time(part):
         "answer is ",
         "#### ",
     )
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["No, ", "Wait. ", "Actually no. ", "no\n", "the answer ", "(", "{", "$", r"\boxed ", "? "],
+)
+def test_what_follows_an_answer_is_read_in_linear_time(part):
+    assert declared_answer(rf"\boxed{{5}} {part * (900_000 // len(part))}") == "5"
+
+
+def test_a_box_without_braces_holds_one_value():
+    assert last_boxes(r"so $\boxed 7$.") == "7"
+    assert last_boxes(r"\boxed\frac 12 or so") == r"\frac 12"
+    assert last_boxes(r"\boxed -1,000.") == "-1,000"
+    assert last_boxes(r"write it in \boxed form") is None
+    assert last_boxes(r"\boxed \boxed 7") == "7"
+    assert last_boxes(r"write it in \boxed{5") is None
+
+
+def test_a_choice_that_is_taken_back_gives_way_to_the_one_in_its_place():
+    assert declarations(r"\boxed{D}. Actually no, the answer is C.") == ["C"]
+    assert declarations(r"\boxed{D}. Wait, that is wrong.") == []
+    assert declarations(r"\boxed{D}. Wait, let me check. Yes.") == ["D"]
+
+
+def test_a_retraction_is_about_the_last_answer_only():
+    assert declared_answer(r"\boxed{7}. Actually no, the answer is 8. So \boxed{9}.") == "9"
+    assert declared_answer("<think>7. No, the answer is 8.</think> <answer>7</answer>") == "7"

@@ -338,7 +338,7 @@ y = 5 :: The value of x is 5.
 # an inequality or an equation that is still to be solved: it may be the question
 [-2,7] :: x^2-5x-14 \le 0
 (-\infty,-1)\cup(3,\infty) :: \frac{x+1}{x-3}>0
-(-2,2) :: |x|<2
+(-2,2) :: |2x|<4 // x^2<4
 x<3 :: 2x+5<11 // x-1<2
 x < 1 \text{ or } x > 2 :: 2x < 2 or x > 2
 x=\sqrt{2} :: x-\sqrt{2}=0

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  (look-alike characters are among what is tested)
 """Kinds of answers that users of other graders reported, each with answers that must stay wrong.
 
 A line of a table is a gold answer and answers to it, in a box where they have none.
@@ -194,6 +195,118 @@ CUT_OFF_WRONG = r"""
 """
 
 
+# A box without braces (lm-evaluation-harness 3477) holds one value, and words are none.
+BARE_BOXES_RIGHT = r"""
+7 :: \boxed 7 // \boxed7 // so $\boxed 7$. // \fbox 7 // \boxed 7, as was to be shown //
+    \boxed 3 is wrong, so \boxed 7 // $\boxed 7 = 3 + 4$ // $\boxed{\boxed 7}$ // (so \boxed 7)
+-12.5 :: \boxed -12.5 // \boxed-12.5.
+1,000 :: \boxed 1,000 people
+\frac12 :: \boxed\frac12 // \boxed \frac12 // \boxed\frac 12 // \boxed\frac{1}{2} //
+    $$\boxed\dfrac{1}{2}$$ // \(\boxed \frac{1}{2}\)
+2\sqrt{3} :: \boxed 2\sqrt{3} // \boxed{}2\sqrt3, that is \boxed 2\sqrt3
+x+1 :: $\boxed x+1$
+(1,2) :: \boxed (1, 2)
+\text{even} :: \boxed\text{even}
+x :: so $\boxed x$.
+1, 2 :: $\boxed 1$ and $\boxed 2$
+"""
+BARE_BOXES_WRONG = r"""
+7 :: \boxed 8 // \boxed 70 // \boxed7x // \boxed 8 = 7 // \boxed 3 + 4 //
+    write 7 in \boxed form // \boxed // \boxed 7 no: \boxed 8 // \boxed 7 no: \boxed{ //
+    \boxed the 7
+1 :: \boxed 12
+\frac12 :: \boxed\frac13 // \boxed\frac // \boxed 1 /2
+a :: put it in \boxed a number
+"""
+
+SETS_RIGHT = r"""
+\{1,2,3,4\} :: \{1,3\}\cup\{2,4\} // \{1\} \cup \{2\} \cup \{3,4\} // \{1,2,3\} \cup \{3,4\} //
+    \emptyset \cup \{1,2,3,4\} // \{1,2\} ∪ \{3,4\}
+\{1,3\}\cup\{2,4\} :: \{1,2,3,4\} // 1,2,3,4 // \{4,2\} \cup \{3,1\}
+\{1,3\} \cup \{3,4\} :: 1, 3, 4
+\{a,b\} :: \{b\} \cup \{a\}
+(1,3) :: (1,2) \cup [2,3)
+(1,2) \cup [2,3) :: (1,3)
+[0,1] \cup \{2\} :: \{2\} \cup [0,1] // \{2\} \cup 0 \le x \le 1
+[-2,2] :: |x| \le 2 // 2 \ge |x| // \left|x\right| \leq 2 // \lvert x \rvert \le 2 //
+    \{x \mid -2 \le x \le 2\} // \{x \in \mathbb{R} : |x| \le 2\} // x \ge -2 \text{ and } x \le 2
+|x| \le 2 :: [-2,2] // -2 \le x \le 2
+(-\infty,-2)\cup(2,\infty) :: |x|>2 // \{x \mid x<-2 \text{ or } x>2\}
+\mathbb{R} :: (-\infty,\infty) // -\infty < x < \infty // \text{all real numbers} // \mathbb R //
+    x \in \mathbb{R} // ℝ // The domain is all real numbers.
+(-\infty,\infty) :: \mathbb{R} // All real numbers
+\text{all real numbers} :: (-\infty, \infty) // \mathbb{R} // All real numbers.
+(-\infty,0)\cup(0,\infty) :: x \ne 0 // \mathbb{R} \setminus \{0\} // \mathbb{R} - \{0\}
+(2,\infty) :: \{x \mid x>2\} // \{x : 2<x\} // \mathbb{R} \setminus (-\infty,2]
+"""
+SETS_WRONG = r"""
+\{1,2,3,4\} :: \{1,3\}\cup\{2,5\} // \{1,3\}\cup\{2\} // \{1,3\}\cap\{2,4\} // (1,3)\cup(2,4) //
+    \{1,2\}\cup\{3,4,5\} // [1,4] // \{1,2,3,4\} \setminus \{4\}
+\{1,3\}\cup\{2,4\} :: \{1,2,3\} // \{1,3\} // (1,2,3,4)
+\{1,2\} :: [1,2] // (1,2) // \{1\} \cup 2
+(1,3) :: (1,2) \cup (2,3) // \{1\} \cup \{3\} // (1,2) \cup [2,3]
+[-2,2] :: |x|<2 // |x| \le 3 // |x| \ge 2 // x^2 \le 4 // |2x| \le 4 // |x-1| \le 1 // \{-2,2\} //
+    x \ge -2 \text{ or } x \le 2 // x \ge -2 \text{ and } y \le 2 //
+    \{x \in \mathbb{Z} : |x| \le 2\}
+\mathbb{R} :: (0,\infty) // \mathbb{Z} // \mathbb{Q} // \mathbb{C} // R // \emptyset // x \ne 0 //
+    \text{all integers} // \text{not all real numbers} //
+    [-\infty,\infty] // \mathbb{R} \setminus \{0\}
+\text{all real numbers} :: \mathbb{Z} // (0,\infty) // \text{no real numbers}
+(-\infty,0)\cup(0,\infty) :: x \ne 1 // \mathbb{R} // \{0\}
+(2,\infty) :: \{x \mid x \ge 2\} // \{x \in \mathbb{Z} \mid x > 2\} // \{y \mid x > 2\}
+"""
+
+# An answer that is taken back is none; one is in its place if the text states it.
+RETRACTED_RIGHT = r"""
+7 :: \boxed{7}. Wait, let me double-check: 3 + 4 = 7. Yes, the answer is 7. //
+    \boxed{7}. No other solution exists. // \boxed{7}. Actually, this is well known. //
+    \boxed{7}. A common mistake is to say that the answer is 8. //
+    \boxed{7}. If you forget to carry, the answer is 8, which is wrong. //
+    \boxed{7}. Is the answer 8? No, it is 7. // \boxed{7}. No, the answer is not 8. //
+    \boxed{7}. Wait, is that wrong? No, it is right. // \boxed{7}, not 8. Hmm, nice. //
+    \boxed{7}. Wait, let me verify: it is 3 groups of 4, less 5. //
+    \boxed{7}. Let me recheck. We had 3 and 4. The answer is correct. //
+    \boxed{7}. I made a mistake, I thought. But the answer is correct. //
+    \boxed{7} ¶ Actually, let me verify: $3 + 4 = 7$. ¶ So the answer is indeed 7. //
+    \boxed{7} ¶ Hmm, wait. The answer is 7 because 3 + 4 = 7. //
+    \boxed{7}. There is no need for more: it is done. // \boxed{7} ¶ Note: it is 8 in base 7. //
+    \boxed{7}. Some would say: no, the answer is 8. // \boxed{7}. Sorry for the long text. //
+    \boxed{7} ¶ Question: What is 4 + 4? ¶ Actually, the answer is 8. //
+    \boxed{7}. Check 8: we get 5 = 6. That is wrong. So only 7 is left. //
+    \boxed{7}. Is there another? No. It is 3 groups of 4, less 5. //
+    \boxed{7}. Sorry for the long text. It is 3 groups of 4, less 5. //
+    \boxed{7}. It is not wrong. //
+    \boxed{7}. Is it 8? No, that is wrong. // \boxed{7}. No remainder is left; that is it. //
+    \boxed{7}. Check 8: that is wrong, 8 is not prime. // <answer>7</answer> I am sure. //
+    \boxed{8}. Actually no, the answer is 7. // \boxed{8}. No, wait, it should be 7. //
+    The answer is 8. Wait, I made a mistake. It should be 7. // #### 8 ¶ Correction: 7 //
+    \boxed{8}. Actually no, \boxed{7} is the answer. // <answer>8</answer> Sorry, I meant 7.
+\frac{1}{2} :: \boxed{\frac{1}{2}}. Wait, let me check. So the answer is $\frac{1}{2}$. //
+    \boxed{1}. Actually no, the answer is $\frac12$.
+\text{(D)} :: \boxed{D}. Wait, option C is wrong. // \boxed{C}. Actually no, the answer is D.
+\text{east} :: \boxed{west}. No, the answer is east.
+"""
+RETRACTED_WRONG = r"""
+7 :: \boxed{7}. Actually no, the answer is 8. // \boxed{7}. Wait, the answer is 8. //
+    \boxed{7}. Hmm, no. It should be 8. // \boxed{7}. Wait, that is wrong. //
+    \boxed{7}. Correction: 8. //
+    \boxed{7}. On second thought, the answer is $8$. // \boxed{7}. Sorry, I meant 8. //
+    \boxed{7} ¶ Wait, I made a mistake. 4 + 4 is more. The correct answer is 8. //
+    \boxed{7}. I made an error. // \boxed{7}. Scratch that. // $\boxed{7}$. No, it's 8. //
+    \boxed{7}. Actually, it's 8. // \boxed{7}. Oh no, I was wrong: the answer is 8. //
+    \boxed{7}. My answer above is incorrect. // \boxed{7}. Actually no, 8 is the correct answer. //
+    \boxed{7}. Let me correct that: the final answer is 8. // \boxed{7}. No, the answer is eight. //
+    <answer>7</answer> Actually no, the answer is 8. // #### 7 ¶ Actually no, the answer is 8. //
+    The answer is 7. Actually no, it is 8. // \boxed 7. Actually no, the answer is 8. //
+    \boxed{7}. Hmm. That is not right. // \boxed{7}. Is it right? No, the answer is 8. //
+    \boxed{7}. Wait, that’s wrong. It’s 8. // \boxed{8}. Wait, let me check. The answer is 8.
+\text{(D)} :: \boxed{D}. Actually no, the answer is C. // \boxed{D}. Wait, that is wrong. //
+    Answer: D. Actually no, the answer is option C.
+\text{east} :: \boxed{east}. Actually no, the answer is west.
+\sqrt{2} :: \boxed{\sqrt{2}}. Wait, I made a mistake. The answer is $\sqrt{3}$.
+"""
+
+
 def refused(table, expected):
     """The pairs of a table that the task `math` grades otherwise, with its grade.
 
@@ -225,11 +338,35 @@ def declares(text):
         pytest.param(WORDS_RIGHT, WORDS_WRONG, id="words"),
         pytest.param(CHOICES_RIGHT, CHOICES_WRONG, id="choices"),
         pytest.param(CUT_OFF_RIGHT, CUT_OFF_WRONG, id="boxes that are cut off"),
+        pytest.param(BARE_BOXES_RIGHT, BARE_BOXES_WRONG, id="boxes without braces"),
+        pytest.param(SETS_RIGHT, SETS_WRONG, id="sets"),
+        pytest.param(RETRACTED_RIGHT, RETRACTED_WRONG, id="answers that are taken back"),
     ],
 )
 def test_what_was_reported_of_graders_is_right_here_and_what_looks_like_it_is_wrong(right, wrong):
     assert refused(right, True) == []
     assert refused(wrong, False) == []
+
+
+#: More than a long answer with its thoughts has, and nothing of it is about the answer.
+CHATTER = "And so on: we add, we look, we are done. " * 1_000
+
+
+@pytest.mark.parametrize("name", ["math", "gsm8k"])
+@pytest.mark.parametrize(
+    "answer", [r"\boxed{42}", r"\boxed 42", "#### 42", "The answer is 42.", r"$$\fbox{42}$$"]
+)
+def test_an_answer_counts_however_much_follows_it(name, answer):
+    task = get_task(name)
+    row = {"question": "", "answer": "42"}
+    for text in (f"{answer}\n{CHATTER}", f"{CHATTER}\n{answer}\n{CHATTER}"):
+        assert len(text) > 40_000
+        assert task.grade(text, row).answer is True
+
+    later = [r"\boxed{43}", r"\boxed{43", "Actually no, the answer is 43.", "Wait, that is wrong."]
+    for end in later:
+        assert task.grade(f"{answer}\n{CHATTER}\n{end}", row).answer is False, end
+    assert task.grade(f"{answer}\n{CHATTER}", {**row, "answer": "43"}).answer is False
 
 
 @pytest.mark.parametrize("name", ["math", "gsm8k"])

@@ -84,6 +84,8 @@ def test_every_mistake_is_one_line_and_changes_nothing(bed, capsys):
         [*evaluate, "--problems", "0"],
         ["evaluate", "a-run", "--task", "arithmetic"],
         ["report", "none"],
+        ["report", "a-file"],
+        ["report", ""],
         ["report", "a-run", "--out", "a-file"],
         ["report", "a-run", "--reference", "grop", "--out", "new/out"],
         ["tasks", "chekc"],

@@ -47,7 +47,7 @@ MISTAKES = {
         "class Other(Task):\n    load = grade = None\nclass Echo",
         "Other",
     ),
-    "no grade": ("    def grade(", "    def grades(", "with name, load and grade; it has none"),
+    "no grade": ("    def grade(", "    def grades(", "it has Echo, which lacks grade"),
     "no name": ('    name = "echo"', "", "with name, load and grade; it has Echo"),
     "no example": ("    example = ", "    exampel = ", "examples failed: AttributeError"),
     "rows that are text": ('{"question": f"say {c}", "answer": c}', "c", "gold_completion failed"),

@@ -15,12 +15,15 @@ from podsgrading.math.structure import (
     Node,
     UnreadableError,
     assigned_name,
+    names_reals,
     read_structure,
     stated_unit,
 )
 from podsgrading.multiple_choice import read_choice
 from podsgrading.pool import GradingPool
 
+#: The kinds of nodes that may be a set of real numbers.
+_REAL_SETS = {"relation", "tuple", "union", "set", "both", "difference"}
 _FUNCTION = "podsgrading.math.answers:equal_structures"
 _LETTER = re.compile(r"\(?([A-Z])\)?")
 _ALL_TEXT = re.compile(r"\\(?:text|mbox|textbf)\s?\{[^{}]*\}")
@@ -73,6 +76,8 @@ def _compare_as_it_stands(gold: str, answer: str) -> bool | None:
         letter = _LETTER.fullmatch(text)
         if letter is not None:
             return read_choice(answer) == letter[1]
+        if names_reals(gold):
+            return None  # an interval may say it, too
         return _folded(words(clean(answer))) == _folded(text)
 
     return True if _spaceless(gold) == _spaceless(answer) else None
@@ -139,10 +144,38 @@ def equal_structures(gold: str, answer: str, question: str = "") -> bool:
 
     if not equal:
         return False
-    if answer_node.kind == "relation" and _spaceless(answer) in _spaceless(question):
+    if _is_condition(answer, answer_node) and _says(question, answer, answer_node):
         # What the question says is no answer, unless it says the gold answer, too.
-        return _spaceless(gold) in _spaceless(question)
+        return _plain_text(gold) in _plain_text(question)
     return not _repeats_question(gold_value, answer_value, question)
+
+
+def _is_condition(answer: str, node: Node) -> bool:
+    """Is an answer something still to be worked out: a relation, or sets put together?"""
+    return node.kind in ("relation", "both", "difference", "union") or "\\cup" in clean(answer)
+
+
+def _says(question: str, answer: str, node: Node) -> bool:
+    """Does the question say what the answer says, from left to right or from right to left?"""
+    text = _plain_text(question)
+    if _plain_text(answer) in text:
+        return True
+    if node.kind != "relation" or any(child.kind != "leaf" for child in node.children):
+        return False
+
+    from podsgrading.math import equality
+
+    turned = equality.turned_round(node)
+    sides = [child.label for child in turned.children]
+    parts = [sides[0]]
+    for operator, side in zip(turned.label.split(), sides[1:], strict=True):
+        parts += [operator, side]
+    return _plain_text(" ".join(parts)) in text
+
+
+def _plain_text(text: str) -> str:
+    """`text` without spaces, and with one sign for an absolute value."""
+    return _BAR.sub("|", _spaceless(text))
 
 
 def _repeats_question(gold: Node, answer: Node, question: str) -> bool:
@@ -197,12 +230,12 @@ def _equal(gold: Node, answer: Node) -> bool:
         return _equal_leaves(gold.label, answer.label)
 
     kinds = {gold.kind, answer.kind}
-    if kinds == {"set"}:
-        return _same_items(_distinct(gold.children), _distinct(answer.children))
-    if kinds <= {"list", "set"} or kinds == {"union"}:
-        return _same_items(gold.children, answer.children)
+    if kinds <= {"list", "set"}:
+        return _same_items(_items(gold), _items(answer))
+    if kinds == {"union"} and _same_items(gold.children, answer.children):
+        return True
 
-    if gold.kind == answer.kind:
+    if gold.kind == answer.kind and gold.kind not in ("union", "both", "difference"):
         if _same_parts(gold, answer):
             return True
         if gold.kind != "relation":
@@ -211,8 +244,8 @@ def _equal(gold: Node, answer: Node) -> bool:
             gold, answer
         )
 
-    # x < 3 and (-\infty, 3) may be the same set.
-    if "relation" in kinds and kinds & {"tuple", "union"}:
+    # x < 3 and (-\infty, 3) may be the same set. A point and a finite set are compared above.
+    if kinds <= _REAL_SETS and not kinds <= {"tuple", "set"}:
         return equality.same_real_set(gold, answer)
     return False
 
@@ -262,10 +295,13 @@ def _same_items(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
     return True
 
 
-def _distinct(items: Sequence[Node]) -> list[Node]:
-    """The items of a set, equal ones once."""
+def _items(node: Node) -> list[Node]:
+    """The items of a list; those of a set, equal ones once."""
+    if node.kind == "list":
+        return list(node.children)
+
     kept: list[Node] = []
-    for item in items:
+    for item in node.children:
         if not any(_equal(item, other) for other in kept):
             kept.append(item)
     return kept

@@ -148,7 +148,7 @@ def same_relation(gold: Node, answer: Node) -> bool:
 
 
 def same_real_set(gold: Node, answer: Node) -> bool:
-    """Are an interval, a union of them, or a solved inequality of one variable the same set?"""
+    """Are intervals, unions of them, or solved inequalities of one variable the same set?"""
     if _is_solved(gold) and not _is_solved(answer):
         return False
 
@@ -160,14 +160,18 @@ def same_real_set(gold: Node, answer: Node) -> bool:
 
 
 def _is_solved(node: Node) -> bool:
-    """Are its relations between one symbol, alone, and numbers?"""
-    if node.kind == "union":
+    """Are its relations between one symbol, or its absolute value, and numbers?"""
+    if node.kind in ("union", "both", "difference"):
         return all(map(_is_solved, node.children))
     if node.kind != "relation":
         return True
 
     open_parts = [part for part in map(_leaf, node.children) if part.free_symbols]
-    return len(open_parts) == 1 and open_parts[0].is_Symbol
+    if len(open_parts) != 1:
+        return False
+    (part,) = open_parts
+    # |x| < 2 says as plainly as -2 < x < 2 what x may be.
+    return part.is_Symbol or (isinstance(part, sympy.Abs) and part.args[0].is_Symbol)
 
 
 def _is_multiple(a: sympy.Expr, b: sympy.Expr, *, any_sign: bool) -> bool:
@@ -206,8 +210,14 @@ def _leaf(node: Node) -> sympy.Expr:
 def _real_set(node: Node) -> tuple[sympy.Set, sympy.Symbol | None]:
     """The set of real numbers, and the variable's name if it has one."""
     if node.kind == "union":
-        sets = [_real_set(child)[0] for child in node.children]
-        return sympy.Union(*sets), None
+        sets, symbol = _real_sets(node.children)
+        return sympy.Union(*sets), symbol
+    if node.kind == "both":
+        sets, symbol = _real_sets(node.children)
+        return sympy.Intersection(*sets), symbol
+    if node.kind == "difference":
+        sets, symbol = _real_sets(node.children)
+        return sympy.Complement(*sets), symbol
     if node.kind == "set":
         return sympy.FiniteSet(*map(_leaf, node.children)), None
     if node.kind == "tuple" and len(node.children) == 2:
@@ -215,6 +225,15 @@ def _real_set(node: Node) -> tuple[sympy.Set, sympy.Symbol | None]:
     if node.kind == "relation":
         return _solutions(node)
     raise UnreadableError("not a set of real numbers")
+
+
+def _real_sets(nodes: tuple[Node, ...]) -> tuple[list[sympy.Set], sympy.Symbol | None]:
+    """The set of each node, and the variable that they share if one has a variable."""
+    pairs = [_real_set(node) for node in nodes]
+    symbols = {symbol for _, symbol in pairs if symbol}
+    if len(symbols) > 1:
+        raise UnreadableError("conditions of different variables")
+    return [found for found, _ in pairs], symbols.pop() if symbols else None
 
 
 def _interval(node: Node) -> sympy.Interval:
@@ -237,4 +256,7 @@ def _solutions(node: Node) -> tuple[sympy.Set, sympy.Symbol]:
 
     links = zip(node.label.split(), parts[:-1], parts[1:], strict=True)
     relations = [_RELATIONS[operator](left, right) for operator, left, right in links]
-    return sympy.And(*relations).as_set(), symbols.pop()
+    condition = sympy.And(*relations)
+    # -\infty < x is true of every real number, and sympy takes it so.
+    allowed = sympy.S.Reals if condition == sympy.true else condition.as_set()
+    return allowed, symbols.pop()

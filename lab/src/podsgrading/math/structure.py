@@ -16,6 +16,10 @@ _OR = re.compile(r"\\text\s?\{\s?or\s?\}|(?<![a-zA-Z\\])or(?![a-zA-Z])")
 _AND = re.compile(r",?\s?(?:\\text\s?\{\s?(?:and|or)\s?\}|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z]))")
 _ITEM = re.compile(r"[,;]")
 _CUP = re.compile(r"\\cup(?![a-zA-Z])")
+_MINUS_SET = re.compile(r"\\(?:setminus|smallsetminus|backslash)(?![a-zA-Z])")
+_BOTH = re.compile(
+    r"\\(?:text|mbox)\s?\{\s?and\s?\}|(?<![a-zA-Z\\])and(?![a-zA-Z])|\\(?:land|wedge)(?![a-zA-Z])"
+)
 _RELATION = re.compile(r"\\(?:le|ge|ne)(?![a-zA-Z])|[<>=]")
 _INEQUALITY = re.compile(r"[<>]|\\(?:le|ge)(?![a-zA-Z])")
 _MATRIX = re.compile(r"^\\begin\{([pb]?matrix)\}(.*)\\end\{\1\}$", re.DOTALL)
@@ -24,6 +28,16 @@ _PM = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])\s?")
 
 # What is rewritten, or left out.
 _THOUSANDS = re.compile(r"(?<![0-9.,])([0-9]{1,3}(?:,[0-9]{3})+)(?![0-9,])")
+#: The set of all real numbers, in signs and in words.
+_REALS = re.compile(
+    r"\\(?:mathbb|Bbb)\s?(?:\{\s?R\s?\}|R)|\\(?:R|Reals|reals)|\u211d"
+    r"|(?:[Tt]he set of )?(?:[Aa]ll )?(?:the )?(?:[Rr]eal numbers|[Rr]eals)"
+)
+_REALS_WITHOUT = re.compile(rf"({_REALS.pattern})\s?-\s?(?=\\\{{)")
+#: "x \\mid" or "x \\in \\mathbb{R} :" at the beginning of a set that a condition makes.
+_SUCH_THAT = re.compile(
+    rf"(?P<name>[a-zA-Z])\s?(?:\\in(?![a-zA-Z])\s?(?:{_REALS.pattern})\s?)?(?:\||:|\\(?:mid|vert)(?![a-zA-Z]))"
+)
 _MEMBER = re.compile(r"^[a-zA-Z]\s?\\in(?![a-zA-Z])\s?")
 _TEXT_VARIABLE = re.compile(r"\\(?:text|mbox)\s?\{\s?([a-zA-Z])\s?\}")
 _UNIT = re.compile(
@@ -53,7 +67,9 @@ class UnreadableError(InvalidInputError):
 class Node:
     """One part of an answer.
 
-    kind: "leaf", "list", "tuple", "set", "union", "matrix", "row", or "relation".
+    kind: "leaf", "list", "tuple", "set", "union", "both" (conditions that hold together),
+        "difference" (of two sets), "matrix", "row", or "relation". All real numbers are the tuple
+        from minus to plus infinity.
     children: the parts, in order.
     label: a leaf's LaTeX; a tuple's two brackets; a relation's operators, separated by spaces.
     """
@@ -74,10 +90,17 @@ def read_structure(text: str) -> Node:
     >>> [part.label for part in read_structure(r"1 \pm \sqrt{2}").children]
     ['1 +\\sqrt{2}', '1 -\\sqrt{2}']
     """
-    text = clean(text)
+    text = _REALS_WITHOUT.sub(r"\1 \\setminus ", clean(text))
+    if text.startswith("\\{") and _SUCH_THAT.match(text[2:].lstrip()):
+        return _read(text, 0)  # what is "or" in its condition joins no answers
+
     alternatives = _OR.split(text)
     if len(alternatives) > 1 and _are_inequalities_of_one_variable(alternatives):
         return Node("union", tuple(_read(part, 1) for part in alternatives))
+
+    conditions = _BOTH.split(text)
+    if len(conditions) > 1 and _are_inequalities_of_one_variable(conditions):
+        return Node("both", tuple(_read(part.strip(" ,"), 1) for part in conditions))
 
     text = _AND.sub(",", text)
     if not _is_bracketed(text):  # (1,000) is a pair
@@ -96,6 +119,15 @@ def _are_inequalities_of_one_variable(parts: list[str]) -> bool:
         return False
     (letters,) = letters_of_parts
     return len(letters) == 1 and all(_INEQUALITY.search(part) for part in parts)
+
+
+def names_reals(text: str) -> bool:
+    r"""Is it the set of all real numbers, in signs or in words?
+
+    >>> names_reals(r"\text{All real numbers}"), names_reals("R")
+    (True, False)
+    """
+    return _REALS.fullmatch(words(clean(text))) is not None
 
 
 def stated_unit(text: str) -> str:
@@ -135,6 +167,8 @@ def _read(text: str, depth: int) -> Node:
         raise UnreadableError("too deep")
 
     text = _MEMBER.sub("", text)
+    if names_reals(text):
+        return Node("tuple", (Node("leaf", label="-\\infty"), Node("leaf", label="\\infty")), "()")
     if matrix := _MATRIX.match(text):
         return _matrix(matrix[2], depth)
 
@@ -143,7 +177,10 @@ def _read(text: str, depth: int) -> Node:
         return Node("list", _flat(_read_all(items, depth + 1)))
     sets = _split(text, _CUP)
     if len(sets) > 1:
-        return Node("union", _flat(_read_all(sets, depth + 1)))
+        return _union(_flat(_read_all(sets, depth + 1)))
+    minuend_and_rest = _split(text, _MINUS_SET)
+    if len(minuend_and_rest) == 2 and all(part.strip() for part in minuend_and_rest):
+        return Node("difference", _read_all(minuend_and_rest, depth + 1))
     sides = _split(text, _RELATION)
     if len(sides) > 1:
         operators = [text[start:end].strip() for start, end in _places(text, _RELATION)]
@@ -156,6 +193,13 @@ def _read(text: str, depth: int) -> Node:
 
 def _read_all(parts: list[str], depth: int) -> tuple[Node, ...]:
     return tuple(_read(part, depth) for part in parts)
+
+
+def _union(parts: tuple[Node, ...]) -> Node:
+    """The union of sets; of finite ones it is the set of all their items."""
+    if all(part.kind == "set" for part in parts):
+        return Node("set", tuple(item for part in parts for item in part.children))
+    return Node("union", parts)
 
 
 def _relation(sides: tuple[Node, ...], operators: list[str]) -> Node:
@@ -225,8 +269,26 @@ def _set(inside: str, closing: str, depth: int) -> Node:
         raise UnreadableError("a set that is not closed")
     if not inside.strip():
         return Node("set")
+    if such_that := _SUCH_THAT.match(inside.strip()):
+        return _condition(inside.strip()[such_that.end() :], such_that["name"])
     content = _read(inside, depth + 1)
     return Node("set", content.children if content.kind == "list" else (content,))
+
+
+def _condition(text: str, name: str) -> Node:
+    """The condition in a set-builder: inequalities of its one variable."""
+    alternatives = _OR.split(text)
+    conditions = _BOTH.split(text)
+    parts = alternatives if len(alternatives) > 1 else conditions
+    if set(_VARIABLE.findall(text)) != {name} or not _are_inequalities_of_one_variable(parts):
+        raise UnreadableError("a set whose condition is no inequality of its variable")
+
+    nodes = tuple(_read(part, 1) for part in parts)
+    if any(node.kind != "relation" for node in nodes):
+        raise UnreadableError("a set whose condition is no inequality")
+    if len(nodes) == 1:
+        return nodes[0]
+    return Node("union" if len(alternatives) > 1 else "both", nodes)
 
 
 def _matrix(inside: str, depth: int) -> Node:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from podslab.checks import refuse_unwritable
 from podslab.evaluation.records import ACCURACIES
-from podsrl.errors import needed
+from podsrl.errors import InvalidInputError, needed
 
 SUMMARY = "figures, speed-ups and a page that compares saved runs"
 
@@ -30,6 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and print its table."""
+    for folder in args.folders:
+        if not folder or Path(folder).is_file():
+            raise InvalidInputError(f"{folder!r} is no folder; give a trainer's output_dir")
     out = Path(args.out or Path(args.folders[0], "report"))
     refuse_unwritable(out)
     with needed("report"):

@@ -45,11 +45,11 @@ def _check(args: argparse.Namespace) -> int:
     from podsrl.errors import InvalidInputError
 
     task = get_task(args.name)
-    if args.split:
+    if args.split is not None:
         check_split(task, args.name, args.split)
     ok = _check_examples(task)
 
-    splits = [args.split] if args.split else list(task.splits)
+    splits = [args.split] if args.split is not None else list(task.splits)
     problems = []
     for split in splits:
         try:

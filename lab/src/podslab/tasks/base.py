@@ -1,5 +1,6 @@
 """What a task is: rows with an answer, a prompt for each, and a grade for each completion."""
 
+import math
 import re
 import threading
 import time
@@ -204,6 +205,14 @@ def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
     if given not in allowed:
         raise InvalidInputError(f"{what} {given!r} is unknown; allowed are {', '.join(allowed)}")
     return given
+
+
+def check_deadline(seconds: float) -> float:
+    """`seconds`, if it is a time that grading may take; else an `InvalidInputError`."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds < math.inf:
+        raise InvalidInputError(f"deadline must be a number of seconds above 0; got {seconds!r}")
+    return seconds
 
 
 def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:

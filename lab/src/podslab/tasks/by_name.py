@@ -56,7 +56,9 @@ def task_class(name: str) -> type[Task]:
             f"the tasks are {', '.join(TASKS)}, and your own is given as the path of its file,"
             " './mytask.py'"
         )
-        raise UnknownNameError(f"unknown task {name!r}; {suggestion(base, TASKS, all_of_them)}")
+        raise UnknownNameError(
+            f"unknown task {name!r}; {suggestion(base.lower(), TASKS, all_of_them)}"
+        )
 
     module, _, attribute = TASKS[base].partition(":")
     cls: type[Task] = getattr(import_module_or_file(module), attribute)
@@ -73,14 +75,18 @@ def _class_in(path: str) -> type[Task]:
     """
     module = import_module_or_file(path)
     whole: list[type[Task]] = []
+    lacking: list[str] = []
     for value in vars(module).values():
         is_task = inspect.isclass(value) and issubclass(value, Task)
         # Neither imported, nor the base of another.
         if is_task and value.__module__ == module.__name__ and not inspect.isabstract(value):
             whole.append(value)
+        elif is_task and value.__module__ == module.__name__:
+            missing = sorted(value.__abstractmethods__)
+            lacking.append(f"{value.__name__}, which lacks {' and '.join(missing)}")
 
     if len(whole) != 1 or not hasattr(whole[0], "name"):
-        names = ", ".join(cls.__name__ for cls in whole) or "none"
+        names = ", ".join(cls.__name__ for cls in whole) or "; ".join(lacking) or "none"
         raise InvalidInputError(
             f"{path} must define exactly one subclass of podslab.tasks.Task, with name, load and"
             f" grade; it has {names}"

@@ -66,6 +66,9 @@ def find_file(path: str | Path, names: Iterable[str]) -> Path:
     Raises:
         InvalidInputError: there is neither; the message lists what was looked for.
     """
+    if not str(path):
+        raise InvalidInputError("the path of the data is empty; give a file or a folder")
+
     path = Path(path).expanduser()
     if path.is_file():
         return path

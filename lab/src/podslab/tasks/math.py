@@ -9,7 +9,7 @@ from podsgrading.extract import answers_to_compare, last_boxes
 from podsgrading.math.answers import grade_answers
 from podsgrading.multiple_choice import declared_choice, is_letter, read_choice
 from podsgrading.pool import shared_pool
-from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
+from podslab.tasks.base import Grade, Row, Task, check_choice, check_deadline, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError
 
@@ -57,7 +57,7 @@ class Math(Task):
 
     def __init__(self, mode: str = "strict", deadline: float = 5.0) -> None:
         self.mode = check_choice("mode", mode, ("strict", "lenient"))
-        self.deadline = deadline
+        self.deadline = check_deadline(deadline)
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question`, `answer` (LaTeX), and what else the dataset says of them."""
@@ -143,6 +143,12 @@ def _row(row: Mapping[str, Any], where: str) -> Row:
     for field, value in (("problem", question), ("answer", answer)):
         if value in (None, ""):
             raise InvalidInputError(f"{where}: no field {field!r}")
+
+    if "####" in str(answer):
+        raise InvalidInputError(
+            f"{where}: the field 'answer' holds a solution with '####' before its number, as"
+            " GSM8K's do; read it with the task gsm8k"
+        )
 
     others = {key: row[key] for key in ("solution", "subject", "level") if key in row}
     return {"question": str(question), "answer": str(answer), **others}

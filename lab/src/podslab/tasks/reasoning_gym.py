@@ -16,8 +16,8 @@ from typing import Any
 from podsgrading.extract import answer_tag, declared_answer, unwrapped
 from podsgrading.math.numbers import read_number, states_number
 from podsgrading.pool import shared_pool
-from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
-from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
+from podslab.tasks.base import Grade, Row, Task, check_choice, check_deadline, in_format
+from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError, suggestion
 
 _FUNCTION = "podslab.tasks.reasoning_gym:score"
 _MAX_VERIFIED = 20_000
@@ -97,7 +97,7 @@ class ReasoningGym(Task):
         self._dataset = dataset
         self._size = size
         self._seed = seed
-        self._deadline = deadline
+        self._deadline = check_deadline(deadline)
         try:
             options = json.loads(config) if isinstance(config, str) else dict(config)
             self._config = json.dumps(options, sort_keys=True)
@@ -279,9 +279,9 @@ def _as_text(entry: dict[str, Any], index: int, seed: int) -> str:
 def _make(dataset: str, config: str, size: int, seed: int) -> Any:
     names = _classes()
     if dataset not in names:
-        raise UnknownNameError(
-            f"reasoning-gym has no dataset {dataset!r}; it has {', '.join(sorted(names))}"
-        )
+        all_of_them = f"it has {', '.join(sorted(names))}"
+        hint = suggestion(dataset.lower(), names, all_of_them)
+        raise UnknownNameError(f"reasoning-gym has no dataset {dataset!r}; {hint}")
 
     from reasoning_gym.factory import create_dataset
 

@@ -16,6 +16,7 @@ import transfer_queue as tq
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from verl.trainer.ppo import v1
+from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 from verl.utils.debug import marked_timer
 from verl.utils.seqlen_balancing import (
     calculate_workload,
@@ -67,6 +68,30 @@ class _DownSampling(v1.PPOTrainer):
         self._pods_dumped: dict[str, list] = {}  # of the step so far
         self._pods_announced = False
         self._pods_scale = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
+
+    def _build_replay_buffer(self) -> Any:
+        """verl's; the asynchronous one throws away a prompt for one failed rollout, ours does not.
+
+        A group that has at least m rollouts left is as good as any other for the update.
+        """
+        buffer = super()._build_replay_buffer()
+        if type(buffer) is not ReplayBufferAsync:  # the synchronous one keeps such groups itself
+            return buffer
+        reasons_of_verl = buffer._terminal_eviction_reasons
+
+        def reasons(global_steps: int, partition_id: str) -> Any:
+            stale, filtered, failed, counts = reasons_of_verl(global_steps, partition_id)
+            sessions: dict[str, set[int]] = {uid: set() for uid in failed}
+            for key in buffer.partitions[partition_id]:
+                uid, session, _ = by_prompt.parse_key(key)
+                if uid in sessions:
+                    sessions[uid].add(session)
+            m = self.pods_selection.num_kept
+            failed = {uid for uid, of_uid in sessions.items() if len(of_uid) < m}
+            return stale, filtered, failed, counts
+
+        buffer._terminal_eviction_reasons = reasons
+        return buffer
 
     def _pods_describe(self, config: Any) -> None:
         """Write into the config, which verl hands to loggers, what this run is."""

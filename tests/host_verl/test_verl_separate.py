@@ -88,6 +88,25 @@ def test_a_prompt_with_a_failed_rollout_is_thrown_away_only_if_fewer_than_m_are_
     assert metrics.get("training/rollout_failure/evicted_samples", 0) == (0 if is_kept else 1)
 
 
+def test_verls_filter_of_groups_goes_first_and_the_others_are_selected_from(
+    make_trainer, put, transfer_queue
+):
+    rewards = random_rewards(prompts=3) | {f"uid0_{session}_0": 0.5 for session in range(N)}
+    put(rewards)
+    for uid in ("uid0", "uid1", "uid2"):
+        tag = {"is_prompt": True, "status": "finished", "global_steps": 5}
+        transfer_queue.kv_put(key=uid, partition_id="train", tag=tag)
+
+    both = ("algorithm.filter_groups.enable=True", "algorithm.filter_groups.metric=reward")
+    trainer = make_trainer(*SEPARATE, *both)
+    trainer.replay_buffer.refill_fn = lambda count: None
+    batch, metrics = trainer.replay_buffer.sample(5, "train", 2)
+    assert metrics["training/filter_groups/evicted_samples"] == 1
+    kept = trainer._balance_batch(batch, metrics)
+    assert {key.split("_")[0] for key in kept.keys} == {"uid1", "uid2"}
+    assert metrics["pods/kept_rollouts"] == 2 * M
+
+
 def test_a_step_of_several_mini_batches_has_metrics_and_a_file_of_them_together(
     make_trainer, put, tmp_path, monkeypatch
 ):

@@ -87,7 +87,9 @@ def test_columns_are_read_as_often_for_many_rows_as_for_few(make_trainer, put, m
 
 def announced(caplog):
     return [
-        record.getMessage() for record in caplog.records if record.name == "podsrl.verl.trainer"
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "podsrl.verl.trainer" and record.levelname == "INFO"
     ]
 
 

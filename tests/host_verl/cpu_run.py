@@ -138,7 +138,7 @@ def _environment(metrics: Path, rows: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHON": sys.executable,  # for a script
-        "PYTHONPATH": str(HERE),
+        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
         "VERL_USE_EXTERNAL_MODULES": "cpu_bed",
         "VERL_ENGINE_DEVICE": "cuda",  # the FSDP engine is registered for it, and runs on a CPU
         "VERL_FILE_LOGGER_PATH": str(metrics),

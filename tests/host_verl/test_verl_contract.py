@@ -46,6 +46,15 @@ def test_the_wrapped_methods_take_what_we_pass_on(method, parameters):
     assert found[: len(parameters)] == parameters, CHANGED.format(f"{method}{tuple(found)}")
 
 
+def test_the_asynchronous_buffer_asks_one_method_which_groups_it_throws_away():
+    """A group with at least m rollouts left is taken out of the third of what it returns."""
+    method = ReplayBufferAsync._terminal_eviction_reasons
+    found = inspect.signature(method)
+    assert list(found.parameters)[1:] == ["global_steps", "partition_id"], CHANGED.format(found)
+    assert str(found.return_annotation).count("set[str]") == 3, CHANGED.format(found)
+    assert callable(PPOTrainer._build_replay_buffer)
+
+
 def test_rewards_come_before_balancing_and_all_that_costs_memory_comes_after():
     """Where rows are dropped decides what is saved."""
     order = []

@@ -88,7 +88,9 @@ def test_columns_are_read_as_often_for_many_rows_as_for_few(make_trainer, put, m
 
 def announced(caplog):
     return [
-        record.getMessage() for record in caplog.records if record.name == "podsrl.verl.trainer"
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "podsrl.verl.trainer" and record.levelname == "INFO"
     ]
 
 
@@ -153,6 +155,7 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
         "pods/zero_variance_groups": 1,
         "pods/zero_advantage_rows": 2,
         "pods/unscorable": 1,
+        "pods/lost_rollouts": 8,  # of the 4 prompts of a batch, 2 came
         "pods/padding_rows": 4,  # to mini-batches of 4 prompts
         "pods/spared_rows": 0,
         "pods/correlation/acc": pytest.approx(1.0),  # the reward itself
@@ -497,3 +500,78 @@ def test_every_rule_by_its_name_leaves_as_many_rows_as_it_should(make_trainer, p
 def test_across_the_batch_another_estimator_is_refused(make_trainer):
     with pytest.raises(UnsupportedError, match=r"max_contrast .* algorithm\.adv_estimator=grpo"):
         make_trainer(*SYNC, ACROSS, "algorithm.adv_estimator=rloo")
+
+
+def idle_rows(trainer, rewards, put):
+    """What is logged of a step once verl has computed its advantages."""
+    batch = trainer._balance_batch(put(rewards), metrics := {})
+    trainer._compute_advantage(batch, metrics)
+    return metrics["pods/zero_advantage_rows"]
+
+
+def test_rows_of_advantage_0_are_counted_by_the_advantages_that_are_used(make_trainer, put):
+    # The second prompt teaches nothing by GRPO; by REINFORCE++, which whitens the batch, it does.
+    rewards = {f"a_{session}_0": session / 8 for session in range(8)}
+    rewards |= {f"b_{session}_0": 1.0 for session in range(8)}
+    sizes = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2")
+    assert idle_rows(make_trainer(*SYNC, *sizes), rewards, put) == M
+    other = make_trainer(*SYNC, *sizes, "algorithm.adv_estimator=reinforce_plus_plus")
+    assert idle_rows(other, rewards, put) == 0
+    rloo = make_trainer(*SYNC, *sizes, "algorithm.adv_estimator=rloo")
+    assert idle_rows(rloo, rewards, put) == M
+
+
+def test_of_agents_rows_of_advantage_0_are_rows_and_not_rollouts(make_trainer, put):
+    rewards = {f"uid_{session}_{row}": 1.0 for session in range(8) for row in range(2)}
+    trainer = make_trainer(
+        *SYNC, "data.train_batch_size=1", "actor_rollout_ref.actor.ppo_mini_batch_size=1"
+    )
+    trainer._balance_batch(put(rewards), metrics := {})
+    assert metrics["pods/kept_rollouts"] == M
+    assert metrics["pods/zero_advantage_rows"] == 2 * M
+
+
+def test_a_reward_of_none_is_told_and_what_to_return_in_its_place(
+    make_trainer, put, transfer_queue
+):
+    """verl stores no reward then; so a rollout is put without that column."""
+    batch = put(random_rewards(prompts=1))
+    data = transfer_queue.kv_batch_get(
+        [batch.keys[0]], partition_id="train", select_fields=["num_turns", "extra_fields", "uid"]
+    )
+    transfer_queue.kv_clear(keys=[batch.keys[0]], partition_id="train")
+    transfer_queue.kv_batch_put(
+        keys=[batch.keys[0]], partition_id="train", fields=data, tags=[batch.tags[0]]
+    )
+    with pytest.raises(InvalidInputError, match=r"returned None.*return math\.nan"):
+        make_trainer(*SYNC)._balance_batch(batch, {})
+
+
+def test_the_config_that_is_logged_says_what_the_run_was(make_trainer):
+    v1 = make_trainer(*MODE, "+trainer.v1.pods_sync.m=4").config.trainer.v1
+    assert v1.trainer_mode == "pods_sync"
+    assert v1.pods_sync == {
+        "m": 4,
+        "method": "pods",
+        "rule": "max_variance",
+        "baseline": "kept",
+        "skip_zero_advantage": False,
+    }
+
+
+def test_an_option_in_a_wrong_place_is_refused_before_any_worker_starts(make_trainer):
+    with pytest.raises(InvalidInputError, match=r"does not read trainer\.v1\.pods; .*pods_sync"):
+        make_trainer(*MODE, "+trainer.v1.pods.m=4")
+
+
+def test_times_are_in_verls_names_and_that_of_the_selection_is_without_the_dump(
+    make_trainer, put, tmp_path
+):
+    trainer = make_trainer(*SYNC, f"trainer.rollout_data_dir={tmp_path}")
+    trainer.tokenizer.pad_token_id = 0
+    trainer.tokenizer.decode = lambda ids, skip_special_tokens: str(len(ids))
+    trainer._init_dump_executor()
+    trainer._balance_batch(put(random_rewards()), metrics := {})
+    trainer._shutdown_dump_executor()
+    assert set(trainer.timing_raw) == {"pods_select", "dump_rollout_generations", "pods_drop"}
+    assert metrics["pods/seconds_select"] == trainer.timing_raw["pods_select"]

@@ -28,6 +28,8 @@ def test_the_separate_mode_selects_from_complete_groups_that_verl_finds_fresh_en
 ):
     """verl's own replay buffer: what is stale or failed is cleared and asked for anew."""
     rewards = random_rewards(prompts=6)
+    for session in range(M - 1, N):  # of the one that failed, fewer than m are left
+        del rewards[f"uid3_{session}_0"]
     put(rewards)
     prompts = {  # made for step, and how far it is; at step 5 threshold 2 allows steps 4 and 5
         "uid0": (4, "finished"),
@@ -66,6 +68,43 @@ def test_the_separate_mode_selects_from_complete_groups_that_verl_finds_fresh_en
     waiting = {key for key in keys_left() if "_" in key} - set(kept.keys)
     (later,) = {"uid2", "uid5"} - taken
     assert {key.split("_")[0] for key in waiting} == {"uid4", later}
+
+
+@pytest.mark.parametrize(("left", "is_kept"), [(M, True), (M - 1, False)])
+def test_a_prompt_with_a_failed_rollout_is_thrown_away_only_if_fewer_than_m_are_left(
+    make_trainer, put, transfer_queue, left, is_kept
+):
+    rewards = random_rewards(prompts=3)
+    failed = [f"uid0_{session}_0" for session in range(left, N)]
+    put({key: reward for key, reward in rewards.items() if key not in failed})
+    for uid, status in {"uid0": "failure", "uid1": "finished", "uid2": "finished"}.items():
+        tag = {"is_prompt": True, "status": status, "global_steps": 5}
+        transfer_queue.kv_put(key=uid, partition_id="train", tag=tag)
+
+    buffer = make_trainer(*SEPARATE).replay_buffer
+    buffer.refill_fn = lambda count: None
+    batch, metrics = buffer.sample(5, "train", 3 if is_kept else 2)
+    assert ("uid0" in {key.split("_")[0] for key in batch.keys}) is is_kept
+    assert metrics.get("training/rollout_failure/evicted_samples", 0) == (0 if is_kept else 1)
+
+
+def test_verls_filter_of_groups_goes_first_and_the_others_are_selected_from(
+    make_trainer, put, transfer_queue
+):
+    rewards = random_rewards(prompts=3) | {f"uid0_{session}_0": 0.5 for session in range(N)}
+    put(rewards)
+    for uid in ("uid0", "uid1", "uid2"):
+        tag = {"is_prompt": True, "status": "finished", "global_steps": 5}
+        transfer_queue.kv_put(key=uid, partition_id="train", tag=tag)
+
+    both = ("algorithm.filter_groups.enable=True", "algorithm.filter_groups.metric=reward")
+    trainer = make_trainer(*SEPARATE, *both)
+    trainer.replay_buffer.refill_fn = lambda count: None
+    batch, metrics = trainer.replay_buffer.sample(5, "train", 2)
+    assert metrics["training/filter_groups/evicted_samples"] == 1
+    kept = trainer._balance_batch(batch, metrics)
+    assert {key.split("_")[0] for key in kept.keys} == {"uid1", "uid2"}
+    assert metrics["pods/kept_rollouts"] == 2 * M
 
 
 def test_a_step_of_several_mini_batches_has_metrics_and_a_file_of_them_together(

@@ -213,19 +213,65 @@ def test_the_ranks_get_as_many_rows_and_about_as_many_tokens(make_trainer, put):
     assert max(halves) <= best + 1
 
 
+def test_mini_batches_are_balanced_between_ranks_also_where_every_row_teaches(make_trainer, put):
+    draw = np.random.default_rng(1)
+    rewards = {f"uid{i}_{k}_0": float(draw.random()) for i in range(8) for k in range(8)}
+    overrides = (
+        "data.train_batch_size=8",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+    )
+    trainer = make_trainer(*MODE, *overrides, ranks=2)
+    batch = trainer._balance_batch(put(rewards), metrics := {})
+    assert metrics["pods/spared_rows"] == 0
+
+    # As many rows of each rank, in the order of verl's mini-batches of 8 rows.
+    lengths = [tag["seq_len"] for tag in batch.tags]
+    of_mini_batch = spare_passes.mini_batches_of(len(batch), ranks=2, mini_batch_rows=8)
+    for places in of_mini_batch:
+        tokens = [lengths[place] for place in places]
+        halves = sum(tokens[:4]), sum(tokens[4:])
+        fairest = min(
+            max(sum(four), sum(tokens) - sum(four)) for four in itertools.combinations(tokens, 4)
+        )
+        assert max(halves) <= fairest + 1
+
+
 def test_a_micro_batch_that_is_not_filled_keeps_rows_of_advantage_0_and_no_padding(
     make_trainer, put
 ):
-    """8 rows teach, and a GPU takes 6 at once: 12 of 16 pass."""
+    """6 rows teach, and a GPU takes 4 at once: 8 of 12 pass."""
     overrides = (
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=6",
+        "trainer.v1.pods_sync.m=3",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
     )
     trainer = make_trainer(*MODE, *overrides)
     batch = trainer._balance_batch(put(rewards_with_idle_prompts()), metrics := {})
-    assert len(batch) == 12
+    assert len(batch) == 8
     assert metrics["pods/spared_rows"] == 4
     assert metrics["pods/padding_rows"] == 0
+
+
+def test_lost_rollouts_and_padding_are_counted_although_padding_has_no_pass(
+    make_trainer, put, caplog
+):
+    rewards = rewards_with_idle_prompts()
+    lost = [f"uid0_{session}_0" for session in range(1, 8)]  # one of eight is left
+    lost += [key for key in rewards if key.startswith("uid1_")]  # a whole prompt is gone
+    rewards = {key: reward for key, reward in rewards.items() if key not in lost}
+
+    trainer = make_trainer(*MODE, "actor_rollout_ref.actor.use_dynamic_bsz=True")
+    with caplog.at_level("WARNING", logger="podsrl"):
+        batch = trainer._balance_batch(put(rewards), metrics := {})
+
+    assert not any(tag.get("is_padding") for tag in batch.tags)
+    assert metrics["pods/padding_rows"] == 3 + 4
+    assert metrics["pods/lost_rollouts"] == 15
+    ours = [record for record in caplog.records if record.name == "podsrl.verl.trainer"]
+    assert [(record.levelname, record.getMessage().split(";")[0]) for record in ours] == [
+        ("WARNING", "pods_sync: step 1 lost 15 of 32 rollouts")
+    ]
 
 
 def test_a_step_without_any_contrast_passes_one_row_for_each_rank_and_mini_batch(make_trainer, put):

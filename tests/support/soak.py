@@ -26,7 +26,7 @@ from trl import GRPOConfig, GRPOTrainer
 from podslab.models import resolve
 from podslab.tasks import get_task
 from podslab.training.run import with_prompts
-from podsrl.inspector.sources import TrainedRun
+from podsrl.inspector.sources.trained_run import TrainedRun
 from podsrl.trl import PODSConfig, PODSTrainer
 from podsrl.trl.checkpoint import state_file
 from support.growth import CountAt, grown, hooks, objects, of_process, of_trainer

@@ -225,3 +225,26 @@ def test_a_row_that_is_kept_alone_teaches_relative_to_its_group():
         for rule, baseline in (("top_advantage", "group"), ("max_contrast", "kept"))
     }
     assert alone == {"group": 0, "kept": 1}
+
+
+def test_a_rollout_without_a_part_that_selects_is_unscorable_and_is_told(caplog):
+    rewards = {f"a_{session}_0": session / 10 for session in range(4)}
+    parts = {key: {"acc": reward} for key, reward in rewards.items()}
+    parts["a_3_0"] = {"acc": "right"}
+    chosen = select(
+        group_rows(rows(rewards, parts)), selection(4, 2, selection_weights={"acc": 1.0}), step=1
+    )
+
+    assert chosen.kept_keys() == {"a_0_0", "a_2_0"}
+    assert chosen.metrics()["pods/unscorable"] == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "selection_weights: the reward function gave no number for 'acc' in 1 of 4 rollouts; they"
+        " count as unscorable"
+    ]
+
+
+def test_a_part_that_no_rollout_has_is_a_mistake_in_the_weights():
+    rewards = {f"a_{session}_0": session / 10 for session in range(4)}
+    given = group_rows(rows(rewards, {key: {"acc": 1.0} for key in rewards}))
+    with pytest.raises(InvalidInputError, match=r"names 'correct', .* it gave: score, acc"):
+        select(given, selection(4, 2, selection_weights={"correct": 1.0}), step=1)

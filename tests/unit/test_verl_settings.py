@@ -1,10 +1,12 @@
 """What is refused together with verl's other settings. Nothing here needs verl."""
 
+import re
+
 import pytest
 
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.selection import Selection
-from podsrl.verl.groups import read_selection
+from podsrl.verl.groups import read_selection, refuse_misplaced_options
 
 
 def config(given, algorithm=None):
@@ -35,6 +37,45 @@ def test_another_modes_section_does_not_count():
     says = r"in trainer\.v1\.pods_sync, and the trainer mode is pods_colocate_async: give them as"
     with pytest.raises(InvalidInputError, match=says):
         read_selection(config({"m": 16}), "pods_colocate_async")
+
+
+def with_value(place, value):
+    """A config whose sections are those of a run in place of its options, and one value more."""
+    given = {"trainer": {"v1": {"sync": {}, "pods_sync": {"m": 16}, "pods_colocate_async": {}}}}
+    *path, name = place.split(".")
+    section = given
+    for part in path:
+        section = section.setdefault(part, {})
+    section[name] = value
+    return given
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "trainer.v1.pods.m",
+        "trainer.v1.pods_async.m",
+        "trainer.v1.m",
+        "trainer.v1.sync.m",
+        "trainer.v1.sync.rule",
+        "trainer.pods_sync.m",
+        "trainer.m",
+        "pods_sync.m",
+        "algorithm.pods.m",
+        "actor_rollout_ref.rollout.pods_m",
+    ],
+)
+def test_options_in_a_place_where_nobody_reads_them_are_refused(place):
+    where = place.removesuffix(".m") if "pods" in place else place  # the section, if it is ours
+    with pytest.raises(InvalidInputError, match=rf"does not read {re.escape(where)}; its options"):
+        refuse_misplaced_options(with_value(place, 4))
+
+
+@pytest.mark.parametrize(
+    "place", ["trainer.v1.pods_sync.m", "trainer.v1.pods_colocate_async.m", "trainer.v1.sync.x"]
+)
+def test_the_sections_of_all_modes_may_be_there_and_verls_own_options(place):
+    refuse_misplaced_options(with_value(place, 4))
 
 
 @pytest.mark.parametrize(

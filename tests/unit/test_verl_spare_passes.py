@@ -11,6 +11,7 @@ from podsrl.verl.spare_passes import (
     mini_batches_of,
     plan_passes,
     read_sparing,
+    refuse_uneven_micro_batches,
 )
 
 
@@ -37,6 +38,7 @@ HALF, ALL = Selection(8, 4), Selection(8, 8)
         ({"method": "grpo"}, ALL, False),
         ({"method": "2-grpo"}, Selection(2, 2), True),
         ({"skip_zero_advantage": True}, ALL, True),
+        ({"method": "grpo", "skip_zero_advantage": True}, ALL, True),
         ({"skip_zero_advantage": False}, HALF, False),
     ],
 )
@@ -67,6 +69,23 @@ def test_a_share_is_a_multiple_of_both_micro_batches_unless_verl_sizes_them_by_t
     assert least_multiple(sizes) == 12
     sizes["actor_rollout_ref"]["actor"]["use_dynamic_bsz"] = True
     assert least_multiple(sizes) == 1
+
+
+@pytest.mark.parametrize("micro_batch", [1, 2, 4, 8])
+def test_micro_batches_that_divide_a_ranks_rows_are_accepted(micro_batch):
+    sizes = config(ppo_mini_batch_size=4, ppo_micro_batch_size_per_gpu=micro_batch)
+    sizes["trainer"] |= {"n_gpus_per_node": 2, "nnodes": 1}
+    refuse_uneven_micro_batches(sizes, num_kept=4)
+
+
+def test_micro_batches_that_do_not_divide_a_ranks_rows_are_refused_at_the_start():
+    sizes = config(ppo_mini_batch_size=4, ppo_micro_batch_size_per_gpu=6)
+    sizes["trainer"] |= {"n_gpus_per_node": 2, "nnodes": 1}
+    with pytest.raises(UnsupportedError, match=r"8 rows of a mini-batch .*take a divisor of 8"):
+        refuse_uneven_micro_batches(sizes, num_kept=4)
+    refuse_uneven_micro_batches(sizes, num_kept=3)  # 6 rows
+    sizes["actor_rollout_ref"]["actor"]["use_dynamic_bsz"] = True
+    refuse_uneven_micro_batches(sizes, num_kept=4)
 
 
 def test_mini_batches_are_filled_up_with_the_shortest_real_rows_and_padding_comes_last():

@@ -1,5 +1,8 @@
 """Which rows of a verl batch are kept, as its config says. Nothing here needs verl."""
 
+import logging
+import math
+import os
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +13,12 @@ import numpy as np
 
 from podsrl import selection as core
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.methods import selection_from_options
-from podsrl.rewards import Rewards, rewards_of_groups
+from podsrl.methods import OPTIONS, selection_from_options
+from podsrl.rewards import Rewards, is_number, rewards_of_groups
 from podsrl.selection import Selected, Selection
+
+logger = logging.getLogger(__name__)
+logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root logger at WARNING
 
 #: The trainer modes, each with a section of its own under trainer.v1.
 MODES = ("pods_sync", "pods_colocate_async", "pods_separate_async")
@@ -38,6 +44,11 @@ class Rollout:
     reward: float  # of the last row, as in verl
     parts: Mapping[str, Any]  # of the last row
     tokens: int  # of all rows, prompts included
+
+    def unscored(self) -> "Rollout":
+        """The same rollout as one that could not be scored."""
+        rows = tuple(replace(row, reward=math.nan) for row in self.rows)
+        return replace(self, rows=rows, reward=math.nan)
 
 
 #: The rollouts of one prompt, in the order of their sessions.
@@ -97,6 +108,39 @@ def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
     _check_reward_model(config, selection, where)
     _check_estimator(config["algorithm"], selection, where)
     return selection
+
+
+def refuse_misplaced_options(config: Mapping[str, Any]) -> None:
+    """Raise `InvalidInputError` if verl's whole config has options of ours in a wrong place.
+
+    Hydra's + adds any key anywhere, and verl reads none that it doesn't know.
+
+    Args:
+        config: As plain dictionaries.
+    """
+    allowed = {f"trainer.v1.{mode}" for mode in MODES}
+    sections = ("trainer", "trainer.v1", *(f"trainer.v1.{mode[5:]}" for mode in MODES))
+    misplaced = [place for place in _places_of_pods(config) if place not in allowed]
+    for section in sections:
+        found: Any = config
+        for name in section.split("."):
+            found = (found or {}).get(name)
+        misplaced += [f"{section}.{name}" for name in OPTIONS if name in (found or {})]
+
+    if misplaced:
+        raise InvalidInputError(
+            f"podsrl does not read {', '.join(misplaced)}; its options go into the section of the"
+            f" trainer mode: {', '.join(sorted(allowed))}, such as +trainer.v1.pods_sync.m=16"
+        )
+
+
+def _places_of_pods(config: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    """Where a config has a key that is called after podsrl, by the path to it."""
+    for name, value in config.items():
+        if str(name) in ("pods", "podsrl") or str(name).startswith("pods_"):
+            yield f"{where}{name}"
+        elif isinstance(value, Mapping):
+            yield from _places_of_pods(value, f"{where}{name}.")
 
 
 def _check_reward_model(config: Mapping[str, Any], selection: Selection, where: str) -> None:
@@ -185,6 +229,8 @@ def select(
         step: The number of the step; with a seed each step draws anew.
         scale: Whether advantages are divided by the deviation of their group.
     """
+    if selection.selection_weights:
+        groups = _without_missing_parts(groups, selection.selection_weights)
     rewards = _rewards_of(groups, selection)
     selected = core.select(selection, rewards, step, scale="group" if scale else "none", eps=EPS)
     return SelectedGroups(groups, selected)
@@ -203,6 +249,38 @@ def joined(updates: Sequence[SelectedGroups]) -> SelectedGroups:
     for kept_N, places in zip(kept_P_N, kept, strict=True):
         kept_N[places] = True
     return SelectedGroups(groups, replace(first, rewards=rewards, kept_P_N=kept_P_N))
+
+
+def _without_missing_parts(groups: Sequence[Group], weights: Mapping[str, float]) -> list[Group]:
+    """The groups, where a rollout without a part that a weight names could not be scored.
+
+    A part that no rollout of the step has is a mistake in the weights, and stays one.
+    """
+    rollouts = list(chain.from_iterable(groups))
+    missing = {name: sum(not _has_part(rollout, name) for rollout in rollouts) for name in weights}
+    missing = {name: count for name, count in missing.items() if 0 < count < len(rollouts)}
+    if not missing:
+        return list(groups)
+
+    counts = ", ".join(f"{name!r} in {count}" for name, count in missing.items())
+    logger.warning(
+        f"selection_weights: the reward function gave no number for {counts} of {len(rollouts)}"
+        " rollouts; they count as unscorable"
+    )
+    unscored: list[Group] = []
+    for group in groups:
+        unscored.append(
+            tuple(
+                rollout if all(_has_part(rollout, name) for name in missing) else rollout.unscored()
+                for rollout in group
+            )
+        )
+    return unscored
+
+
+def _has_part(rollout: Rollout, name: str) -> bool:
+    """Whether there is nothing amiss with this part; a rollout that is NaN needs none."""
+    return math.isnan(rollout.reward) or name == "score" or is_number(rollout.parts.get(name))
 
 
 def _rewards_of(groups: Sequence[Group], selection: Selection) -> Rewards:

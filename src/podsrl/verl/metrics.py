@@ -1,5 +1,6 @@
 """verl's own metrics of rewards, lengths and turns, over all n rollouts by verl's own functions."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -47,9 +48,11 @@ def all_rollout_metrics(
     for name in ("mean", "max", "min"):
         metrics[f"training/num_turns/{name}"] = metrics[f"num_turns/{name}"]
 
-    scorable = ~batch.batch["token_level_scores"].isnan().any(dim=-1)
-    if scorable.any():
-        of_scored = compute_data_metrics(batch=batch.select_idxs(scorable), use_critic=False)
+    # Rows are left out before they are summarised: to select from a summary would give its views
+    # of width as many numbers as all rows have tokens.
+    scored = [row for row in rows if not math.isnan(row.reward)]
+    if scored:
+        of_scored = compute_data_metrics(batch=summarise_rows(scored), use_critic=False)
         # A reward with the KL penalty is known of kept rows only.
         names = ("critic/score/",) if kl_in_reward else ("critic/score/", "critic/rewards/")
         metrics |= {name: of_scored[name] for name in of_scored if name.startswith(names)}

@@ -139,6 +139,30 @@ def least_multiple(config: Mapping[str, Any]) -> int:
     return math.lcm(micro_batch, rollout.get("log_prob_micro_batch_size_per_gpu") or 1)
 
 
+def refuse_uneven_micro_batches(config: Mapping[str, Any], num_kept: int) -> None:
+    """Raise `UnsupportedError` if a rank can't cut its rows into micro-batches of equal size.
+
+    verl asserts it in the first update with that many rows; where passes are spared that may be a
+    late step. What verl refuses by itself, such as rows that ranks can't share, is left to it.
+    """
+    actor = config["actor_rollout_ref"]["actor"]
+    trainer = config["trainer"]
+    gpus = trainer["n_gpus_per_node"] * trainer["nnodes"]
+    ranks = max(gpus // (actor.get("ulysses_sequence_parallel_size") or 1), 1)
+    mini_batch, remainder = divmod(actor["ppo_mini_batch_size"] * num_kept, ranks)
+    if actor.get("strategy") not in _STRATEGIES or remainder:
+        return
+
+    micro_batch = actor.get("ppo_micro_batch_size_per_gpu")
+    if not actor.get("use_dynamic_bsz") and micro_batch and mini_batch % micro_batch:
+        raise UnsupportedError(
+            f"each of {ranks} ranks has {mini_batch} rows of a mini-batch (ppo_mini_batch_size="
+            f"{actor['ppo_mini_batch_size']} x m={num_kept} / {ranks}), which are no multiple of"
+            f" actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro_batch}; take a divisor"
+            f" of {mini_batch}, or use_dynamic_bsz=True"
+        )
+
+
 @dataclass(frozen=True)
 class Passes:
     """Which rows of a batch have a pass.

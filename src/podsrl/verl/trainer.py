@@ -6,24 +6,27 @@ What they rely on is pinned by tests/host_verl/test_verl_contract.py.
 import logging
 import math
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
 import transfer_queue as tq
+from omegaconf import OmegaConf
 from tensordict import TensorDict
 from verl.trainer.ppo import v1
+from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
+from verl.utils.debug import marked_timer
 from verl.utils.seqlen_balancing import (
     calculate_workload,
     get_seqlen_balanced_partitions,
     log_seqlen_unbalance,
 )
 
-from podsrl.errors import UnsupportedError
+from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.hosts import first_line
+from podsrl.methods import method_of
 from podsrl.verl import groups as by_prompt
 from podsrl.verl import spare_passes
 from podsrl.verl.groups import Row, SelectedGroups
@@ -39,8 +42,10 @@ class _Update:
     """What was sampled for one update and selected; a step of `separate_async` has several."""
 
     chosen: SelectedGroups
-    seconds: float  # that the selection took
-    padding: int  # rows that verl added and that have a pass
+    seconds: float  # that the selection took, without the writing of rollouts
+    lost: int  # rollouts that were asked for and never came
+    padding: int  # rows that verl added
+    zero_advantage_rows: int  # of the kept ones
     passes: Passes | None  # None: every row has one
 
 
@@ -50,38 +55,105 @@ class _DownSampling(v1.PPOTrainer):
     pods_mode: ClassVar[str]  # our name, and our section under trainer.v1
 
     def __init__(self, config: Any) -> None:
+        by_prompt.refuse_misplaced_options(OmegaConf.to_container(config, resolve=False))
         self.pods_selection = by_prompt.read_selection(config, self.pods_mode)
         self.pods_sparing = spare_passes.read_sparing(config, self.pods_mode, self.pods_selection)
+        spare_passes.refuse_uneven_micro_batches(config, self.pods_selection.num_kept)
         # verl chooses the replay buffer and more by comparing this name with "sync".
         config.trainer.v1.trainer_mode = self.pods_mode.removeprefix("pods_")
         super().__init__(config)
+        self._pods_describe(config)
         self._pods_step: list[_Update] = []  # of the step so far; the last one is being trained
         self._pods_to_mark: set[str] | None = None  # kept rows, while ours are being written
         self._pods_dumped: dict[str, list] = {}  # of the step so far
         self._pods_announced = False
         self._pods_scale = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
 
+    def _build_replay_buffer(self) -> Any:
+        """verl's; the asynchronous one throws away a prompt for one failed rollout, ours does not.
+
+        A group that has at least m rollouts left is as good as any other for the update.
+        """
+        buffer = super()._build_replay_buffer()
+        if type(buffer) is not ReplayBufferAsync:  # the synchronous one keeps such groups itself
+            return buffer
+        reasons_of_verl = buffer._terminal_eviction_reasons
+
+        def reasons(global_steps: int, partition_id: str) -> Any:
+            stale, filtered, failed, counts = reasons_of_verl(global_steps, partition_id)
+            sessions: dict[str, set[int]] = {uid: set() for uid in failed}
+            for key in buffer.partitions[partition_id]:
+                uid, session, _ = by_prompt.parse_key(key)
+                if uid in sessions:
+                    sessions[uid].add(session)
+            m = self.pods_selection.num_kept
+            failed = {uid for uid, of_uid in sessions.items() if len(of_uid) < m}
+            return stale, filtered, failed, counts
+
+        buffer._terminal_eviction_reasons = reasons
+        return buffer
+
+    def _pods_describe(self, config: Any) -> None:
+        """Write into the config, which verl hands to loggers, what this run is."""
+        selection = self.pods_selection
+        config.trainer.v1.trainer_mode = self.pods_mode
+        described = {
+            "method": method_of(selection),
+            "m": selection.num_kept,
+            "rule": selection.rule,
+            "baseline": selection.baseline,
+            "skip_zero_advantage": self.pods_sparing.is_on,
+        }
+        if self.parameter_sync_step > 1:  # verl's cache of rollouts looks for it by the mode
+            described["parameter_sync_step"] = self.parameter_sync_step
+        for name, value in described.items():
+            place = f"trainer.v1.{self.pods_mode}.{name}"
+            OmegaConf.update(config, place, value, force_add=True)
+
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
         """verl's, on the kept rows: the first thing that it does once the rewards are there."""
-        start = time.perf_counter()
-        chosen = self._pods_select(batch)
-        kept = self._pods_drop_rows(batch, chosen.kept_keys())
-        seconds = time.perf_counter() - start
+        timing: dict[str, float] = {}
+        with marked_timer("pods_select", timing):
+            chosen = self._pods_select(batch)
+        seconds = timing["pods_select"]
+        self.timing_raw["pods_select"] = self.timing_raw.get("pods_select", 0.0) + seconds
+        self._pods_dump(batch, chosen.kept_keys())  # verl times it as its own
+        with marked_timer("pods_drop", self.timing_raw):
+            kept = self._pods_drop_rows(batch, chosen.kept_keys())
 
         with self._pods_update_sees_m():
             balanced = super()._balance_batch(kept, metrics, *args, **kwargs)
 
+        # Counted before passes are spared: padding is the first to go.
+        lost = self._pods_count_lost(chosen)
+        padding = sum(tag.get("is_padding", False) for tag in balanced.tags)
+
         passes = None
         if self.pods_sparing.is_on:
-            balanced, passes = self._pods_spare_passes(balanced, chosen, metrics)
+            with marked_timer("pods_spare", self.timing_raw):
+                balanced, passes = self._pods_spare_passes(balanced, chosen, metrics)
 
         if self.local_trigger_step == 0:
             self._pods_step = []
-        padding = sum(tag.get("is_padding", False) for tag in balanced.tags)
-        self._pods_step.append(_Update(chosen, seconds, padding, passes))
+        idle = sum(advantage == 0 for advantage in chosen.advantages_of_rows().values())
+        self._pods_step.append(_Update(chosen, seconds, lost, padding, idle, passes))
         metrics.update(self._pods_metrics(self._pods_step[-1:]))
         self._pods_announce(len(chosen.groups), len(kept))
         return balanced
+
+    def _pods_count_lost(self, chosen: SelectedGroups) -> int:
+        """The number of rollouts that verl asked for and that are missing, of which it warns."""
+        prompts = self.config.data.train_batch_size // self.parameter_sync_step
+        asked = prompts * self.config.actor_rollout_ref.rollout.n
+        came = sum(len(group) for group in chosen.groups)
+        lost = max(asked - came, 0)
+        if lost:
+            logger.warning(
+                f"{self.pods_mode}: step {self.global_steps} lost {lost} of {asked} rollouts; the"
+                " reward function, an agent loop or a worker failed. The error is further up in"
+                " the log"
+            )
+        return lost
 
     def _pods_announce(self, groups: int, rows: int) -> None:
         """Say once what is selected."""
@@ -98,7 +170,27 @@ class _DownSampling(v1.PPOTrainer):
         elif places := self._pods_groups_of_ours():
             chosen = self._pods_step[-1].chosen
             self._pods_overwrite(chosen.advantages_of_rows(places), batch.partition_id)
+        if not self._pods_has_our_advantages:
+            idle = self._pods_count_idle(batch)
+            self._pods_step[-1] = replace(self._pods_step[-1], zero_advantage_rows=idle)
+            metrics["pods/zero_advantage_rows"] = idle
         return batch
+
+    @property
+    def _pods_has_our_advantages(self) -> bool:
+        """Whether verl's advantages are those that were worked out of the rewards beforehand."""
+        algorithm = self.config.algorithm
+        return algorithm.adv_estimator == "grpo" and not algorithm.use_kl_in_reward
+
+    def _pods_count_idle(self, batch: Any) -> int:
+        """The number of kept rows whose advantages in the TransferQueue are 0 at every token."""
+        keys = [
+            key
+            for key, tag in zip(batch.keys, batch.tags, strict=True)
+            if not tag.get("is_padding", False)
+        ]
+        data = tq.kv_batch_get(keys, partition_id=batch.partition_id, select_fields=["advantages"])
+        return sum(not row.any() for row in data["advantages"].unbind())
 
     def _update_critic(self, batch: Any, metrics: dict) -> Any:
         with self._pods_update_sees_m():
@@ -173,6 +265,11 @@ class _DownSampling(v1.PPOTrainer):
         if is_seeded:
             fields.append("index")
         data = tq.kv_batch_get(batch.keys, partition_id=batch.partition_id, select_fields=fields)
+        if "rm_scores" not in data:
+            raise InvalidInputError(
+                f"verl has no reward for some of {len(batch.keys)} rollouts: the reward function"
+                " returned None. For a rollout that can't be scored let it return math.nan"
+            )
 
         order = None
         if is_seeded:  # uids are drawn anew in every run, the dataset's numbers are not
@@ -184,13 +281,15 @@ class _DownSampling(v1.PPOTrainer):
         turn = self.global_steps * self.parameter_sync_step + self.local_trigger_step
         return by_prompt.select(groups, self.pods_selection, turn, self._pods_scale)
 
-    def _pods_drop_rows(self, batch: Any, keys: set[str]) -> Any:
-        """The batch with these rows only; the others are written, and the TransferQueue forgets."""
+    def _pods_dump(self, batch: Any, kept: set[str]) -> None:
+        """Write all rollouts, if they are asked for, and which were kept."""
         if folder := self.config.trainer.get("rollout_data_dir", None):
-            self._pods_to_mark = keys
+            self._pods_to_mark = kept
             super()._log_rollout_data(batch, self.timing_raw, folder)
             self._pods_to_mark = None
 
+    def _pods_drop_rows(self, batch: Any, keys: set[str]) -> Any:
+        """The batch with these rows only; the TransferQueue forgets the others."""
         if dropped := [key for key in batch.keys if key not in keys]:
             tq.kv_clear(keys=dropped, partition_id=batch.partition_id)
         return batch.select_keys([key for key in batch.keys if key in keys])
@@ -223,13 +322,11 @@ class _DownSampling(v1.PPOTrainer):
             multiple=spare_passes.least_multiple(self.config),
             divisor=spare_passes.divisor_of(self.config),
         )
-        if len(passes.advantages) == len(rows):
-            return batch, passes
-
-        # Each rank gets as many rows of every mini-batch, with about the same work.
+        # Each rank gets as many rows of every mini-batch, with about the same work; verl itself
+        # balances the whole batch alone, and its mini-batches wait for the slowest rank of each.
         order = [place for places in _divide(passes, ranks) for place in places]
-        idle = [key for key in batch.keys if key not in passes.advantages]
-        tq.kv_clear(keys=idle, partition_id=batch.partition_id)
+        if idle := [key for key in batch.keys if key not in passes.advantages]:
+            tq.kv_clear(keys=idle, partition_id=batch.partition_id)
 
         # verl has described the balance of all kept rows.
         tokens = [rows[place].tokens for place in order]
@@ -260,6 +357,8 @@ class _DownSampling(v1.PPOTrainer):
         return {
             **by_prompt.joined([update.chosen for update in step]).metrics(),
             "pods/seconds_select": sum(update.seconds for update in step),
+            "pods/zero_advantage_rows": sum(update.zero_advantage_rows for update in step),
+            "pods/lost_rollouts": sum(update.lost for update in step),
             "pods/padding_rows": sum(update.padding for update in step),
             "pods/spared_rows": sum(update.passes.spared for update in step if update.passes),
         }

@@ -3,11 +3,11 @@
 import hashlib
 import json
 import re
-from collections import Counter
 
 import ray
 import torch
 import verl.workers.rollout.base as base
+from verl.experimental.agent_loop import AgentLoopWorker
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 NAME = "hf_cpu"
@@ -23,9 +23,10 @@ def server_name(rank):
 class Server:
     """What verl asks of an inference server.
 
-    The k-th rollout of a prompt depends only on the weights' version, the prompt and k, so that two
-    runs from the same seed generate the same, in whatever order the requests come. Where the prompt
-    says "double", it first calls the tool of that name: once, twice, or for every fourth k never.
+    An answer depends only on the weights' version, what was read and the number of the rollout, so
+    that two runs from the same seed generate the same, in whatever order the requests come. Where
+    the prompt says "double", it first calls the tool of that name: once, twice, or for every fourth
+    rollout never.
     """
 
     def __init__(self, path):
@@ -35,15 +36,14 @@ class Server:
         self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(path)
         self.version = 0
-        self.asked = Counter()
 
     def generate(self, request_id, prompt_ids, sampling_params, **_):
-        asked = (self.version, tuple(prompt_ids))
-        self.asked[asked] += 1
-        said = self.call(self.tokenizer.decode(prompt_ids), self.asked[asked])
+        k = sampling_params["rollout_number"]
+        said = self.call(self.tokenizer.decode(prompt_ids), k)
         if said is not None:
             return self.output(self.tokenizer.encode(said))
-        digest = hashlib.sha256(repr((asked, self.asked[asked])).encode()).digest()
+        asked = (self.version, tuple(prompt_ids), k)
+        digest = hashlib.sha256(repr(asked).encode()).digest()
         torch.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
         greedy = sampling_params["temperature"] == 0
         sampling = {} if greedy else {"temperature": sampling_params["temperature"], "top_k": 0}
@@ -124,5 +124,15 @@ class Adapter(base.BaseRollout):
             await ray.get_actor(server_name(0)).load.remote(state, global_steps)
 
 
+_run_agent_loop = AgentLoopWorker._run_agent_loop
+
+
+async def _and_number_the_rollout(self, sampling_params, trajectory, **kwargs):
+    """verl's requests don't say of which rollout they are, and come in any order: from threads."""
+    numbered = {**sampling_params, "rollout_number": 1 + kwargs["session_id"]}
+    return await _run_agent_loop(self, numbered, trajectory, **kwargs)
+
+
+AgentLoopWorker._run_agent_loop = _and_number_the_rollout
 base._ROLLOUT_REGISTRY[(NAME, "async")] = f"{__name__}.Adapter"
 RolloutReplicaRegistry.register(NAME, lambda: Replica)

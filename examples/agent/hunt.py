@@ -224,7 +224,8 @@ def main() -> None:
 
     page = f"{args.output_dir}/rollouts.html"
     pods(["inspect", args.output_dir, "--export", page])
-    won = [row["reward"] for row in RunFolder(args.output_dir).metrics()]
+    steps = [row for row in RunFolder(args.output_dir).metrics() if "reward" in row]
+    won = [row["reward"] for row in steps]
     bars = ["▁▂▃▄▅▆▇█"[round(7 * share)] for share in won]
     print("games won, step by step:", "".join(bars))
     print(f"unseen games won: {before:.0%} before, {after:.0%} after")

@@ -10,6 +10,8 @@ from podslab.comparison.exit_status import PARENT_GONE, USER_ERROR
 from podsrl.errors import PodsError
 from podsrl.rollout_log import files
 
+SECONDS_TO_END = 5.0  # that a process is waited for, before a stronger word
+
 
 def tell(told: Path, status: int, message: str) -> None:
     """Write why a process fails; of several processes of a run the first one's reason stays."""
@@ -67,9 +69,19 @@ class RunProcess:
         return self.process.poll() is None
 
     def stop(self) -> None:
-        """End the process, if it still runs."""
+        """End the process, if it still runs.
+
+        A run of ours notices that its standard input is closed. Another program, such as a launcher
+        whose workers have not come up yet, is told by SIGTERM, and at last by SIGKILL.
+        """
         if self.process.stdin:
-            self.process.stdin.close()  # which it notices
+            self.process.stdin.close()
+        for end in (self.process.terminate, self.process.kill):
+            try:
+                self.process.wait(SECONDS_TO_END)
+                return
+            except subprocess.TimeoutExpired:
+                end()
         self.process.wait()
 
     def problem(self) -> str | None:

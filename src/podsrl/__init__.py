@@ -85,8 +85,11 @@ def rollouts(
         keep: Rollouts of each prompt, 2 or more, that PODS would keep, where nothing says what was
             kept; None: a quarter, and at least 2.
         rule: The rule by which PODS would keep them.
-        prompt, completion, reward, group, step: The fields of a file of your own, where their names
-            do not say it; the reward may be several with their weights, "right=1,form=0.2".
+        prompt: The field of a file of your own that has the prompt, where its name does not say it.
+        completion: That of the completion.
+        reward: That of the reward, or several with their weights, "right=1,form=0.2".
+        group: That by which the rollouts of a prompt belong together.
+        step: That of the step.
 
     Raises:
         InvalidInputError: A path holds nothing that can be read, or a field is not there.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.fields import Fields, Reading, has_field
 from podsrl.inspector.keeping import Keep
+from podsrl.inspector.reading import first_rows
 
 #: A file that was changed so recently may still be being written.
 _SETTLED_SECONDS = 0.5
@@ -213,3 +214,33 @@ def listed(files: Sequence[Any], settled: bool = False) -> list[RolloutFile]:
         if not settled or now - status.st_mtime >= _SETTLED_SECONDS:
             found.append(RolloutFile(path, status.st_mtime_ns, status.st_size))
     return found
+
+
+class KnownFile(KnownFormat):
+    """A format whose rollouts are in one file of lines, which is opened by itself or by its folder.
+
+    Its last line may be half-written.
+    """
+
+    file_name: ClassVar[str]
+
+    def files(self) -> list[RolloutFile]:
+        """The one file."""
+        return listed([file_in(self.path, self.file_name)])
+
+
+def file_in(path: Path, name: str) -> Path:
+    """A file, or the file of that name in a folder."""
+    return path / name if path.is_dir() else path
+
+
+def first_line(path: Path, name: str) -> Mapping[str, Any] | None:
+    """The first row of a file of lines, or of the one of that name in a folder; None: no such."""
+    path = file_in(path, name)
+    if path.suffix != ".jsonl" or not path.is_file():
+        return None
+    try:
+        rows = first_rows(path, 1)
+    except InvalidInputError:
+        return None
+    return rows[0] if rows else None

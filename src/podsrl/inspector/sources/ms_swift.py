@@ -10,18 +10,20 @@ from typing import Any, ClassVar
 
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.fields import weighted
-from podsrl.inspector.reading import first_rows, rows_of_file
-from podsrl.inspector.sources.base import KnownFormat, RolloutFile, listed
+from podsrl.inspector.reading import rows_of_file
+from podsrl.inspector.sources.base import KnownFile, first_line
 from podsrl.rewards import is_number
 from podsrl.rollout_log.columns import REWARD_PREFIX
 
+_FILE = "completions.jsonl"
 _BEFORE = ("step", "gen_step", "prompt", "completion")
 
 
-class SwiftCompletions(KnownFormat):
+class SwiftCompletions(KnownFile):
     """The file, or the output folder that has it."""
 
     format = "ms-swift's completions.jsonl"
+    file_name = _FILE
     words: ClassVar[Mapping[str, str]] = {
         "prompt": "`prompt`",
         "completion": "`completion`",
@@ -30,11 +32,6 @@ class SwiftCompletions(KnownFormat):
         "group": "rollouts of one prompt text and step",
         "step": "`step`",
     }
-
-    def files(self) -> list[RolloutFile]:
-        """The one file; its last line may be half-written."""
-        path = self.path / "completions.jsonl" if self.path.is_dir() else self.path
-        return listed([path])
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """The rollouts of all lines."""
@@ -66,15 +63,9 @@ class SwiftCompletions(KnownFormat):
 
 def is_swift(path: Path) -> bool:
     """Whether a file has columns in its lines, or a folder has such a file."""
-    path = path / "completions.jsonl" if path.is_dir() else path
-    if path.suffix != ".jsonl" or not path.is_file():
-        return False
-    try:
-        rows = first_rows(path, 1)
-    except InvalidInputError:
-        return False
-    return bool(rows) and all(
-        isinstance(rows[0].get(name), list) and not _are_messages(rows[0][name])
+    row = first_line(path, _FILE)
+    return row is not None and all(
+        isinstance(row.get(name), list) and not _are_messages(row[name])
         for name in ("prompt", "completion")
     )
 

@@ -9,15 +9,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from podsrl.errors import InvalidInputError
 from podsrl.inspector.fields import lookup
-from podsrl.inspector.reading import first_rows, rows_of_file
-from podsrl.inspector.sources.base import KnownFormat, RolloutFile, listed
+from podsrl.inspector.reading import rows_of_file
+from podsrl.inspector.sources.base import KnownFile, first_line
 from podsrl.rewards import is_number
 from podsrl.rollout_log.columns import REWARD_PREFIX
 
+_FILE = "rollout_samples.jsonl"
 
-class TitanSamples(KnownFormat):
+
+class TitanSamples(KnownFile):
     """The file, or the folder that has it."""
 
     format = "TorchTitan's rollout samples"
@@ -25,6 +26,7 @@ class TitanSamples(KnownFormat):
         "TorchTitan records the highest and the lowest rollout of each group, unless its filter"
         " says more; rollouts of validations are left out"
     )
+    file_name = _FILE
     words: ClassVar[Mapping[str, str]] = {
         "prompt": "`turns`, the first prompt's messages",
         "completion": "`turns`, what the model and its environment said",
@@ -32,11 +34,6 @@ class TitanSamples(KnownFormat):
         "group": "`group_id`",
         "step": "`step` where there is one, else the policy's version in the first turn",
     }
-
-    def files(self) -> list[RolloutFile]:
-        """The one file; its last line may be half-written."""
-        path = self.path / "rollout_samples.jsonl" if self.path.is_dir() else self.path
-        return listed([path])
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """The rollouts of training."""
@@ -77,11 +74,5 @@ def _step(row: Mapping[str, Any], turn: Mapping[str, Any]) -> Any:
 
 def is_titan(path: Path) -> bool:
     """Whether a file, or the file of that name in a folder, has such rollouts."""
-    path = path / "rollout_samples.jsonl" if path.is_dir() else path
-    if path.suffix != ".jsonl" or not path.is_file():
-        return False
-    try:
-        rows = first_rows(path, 1)
-    except InvalidInputError:
-        return False
-    return bool(rows) and {"group_id", "rollout_id", "turns", "reward"} <= set(rows[0])
+    row = first_line(path, _FILE)
+    return row is not None and {"group_id", "rollout_id", "turns", "reward"} <= set(row)

@@ -12,12 +12,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from podsrl.errors import InvalidInputError
 from podsrl.inspector.fields import split_conversation, weighted
-from podsrl.inspector.reading import first_rows, rows_of_file
-from podsrl.inspector.sources.base import KnownFormat, RolloutFile, entries, listed
+from podsrl.inspector.reading import rows_of_file
+from podsrl.inspector.sources.base import (
+    KnownFile,
+    KnownFormat,
+    RolloutFile,
+    entries,
+    first_line,
+    listed,
+)
 from podsrl.rollout_log.columns import REWARD_PREFIX
 
+_FILE = "traces.jsonl"
 #: An episode may be trained on some steps after it arrived, as prime-rl generates ahead.
 _STEPS_AHEAD = 8
 _WORDS = {
@@ -29,16 +36,12 @@ _WORDS = {
 }
 
 
-class VerifiersTraces(KnownFormat):
+class VerifiersTraces(KnownFile):
     """The file of an evaluation, or its folder."""
 
     format = "verifiers' traces"
+    file_name = _FILE
     words: ClassVar[Mapping[str, str]] = _WORDS
-
-    def files(self) -> list[RolloutFile]:
-        """The one file; its last line may be half-written."""
-        path = self.path / "traces.jsonl" if self.path.is_dir() else self.path
-        return listed([path])
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """A rollout for each trace that is trained on, or that was evaluated."""
@@ -100,14 +103,8 @@ def is_prime(folder: Path) -> bool:
 
 def is_traces(path: Path) -> bool:
     """Whether a file, or the file traces.jsonl of a folder, has episodes."""
-    path = path / "traces.jsonl" if path.is_dir() else path
-    if path.suffix != ".jsonl" or not path.is_file():
-        return False
-    try:
-        rows = first_rows(path, 1)
-    except InvalidInputError:
-        return False
-    return bool(rows) and isinstance(rows[0].get("traces"), list) and "task" in rows[0]
+    row = first_line(path, _FILE)
+    return row is not None and isinstance(row.get("traces"), list) and "task" in row
 
 
 def rollouts_of_episode(

@@ -55,7 +55,7 @@ def first_line(selection: Selection, groups: int, rows: int) -> str:
 
 
 def passes_in_words(spares: bool, why_all_pass: str) -> str:
-    """Which kept rows have a pass, for the log of a host that can spare some.
+    """Say which kept rows have a pass: a line for the log of a host that can spare passes.
 
     >>> passes_in_words(False, "beta=0.1")
     'every row has a pass (beta=0.1)'

@@ -195,6 +195,16 @@ def result(folder: Path, name: str) -> dict[str, Any]:
     return json.loads((folder / name / "result.json").read_text())
 
 
+def result_on(world: int, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """What one run did on so many processes."""
+    if world == 1:
+        worker.main(given)
+    else:
+        ended = launch(world, folder / "said", [given])
+        assert ended.returncode == 0, ended.stderr[-3000:]
+    return result(folder, Path(given["out"]).name)
+
+
 def weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
     return torch.load(folder / name / "weights.pt")
 
@@ -271,12 +281,7 @@ def test_each_rank_reads_its_prompts_once(tiny_model, tmp_path):
     def run(name: str, world: int, **more: Any) -> dict[str, Any]:
         more |= {"greedy": True, "skip_zero_advantage": False, "max_steps": 1}
         given = settings(name, tmp_path, tiny_model, world, **more)
-        if world == 1:
-            worker.main(given)
-        else:
-            ended = launch(world, tmp_path / "said", [given])
-            assert ended.returncode == 0, ended.stderr[-3000:]
-        return result(tmp_path, name)
+        return result_on(world, tmp_path, given)
 
     read_by_each = run("each", 1, read_prompts_once=False)
     on_one = run("one", 1)
@@ -297,12 +302,7 @@ def test_ranks_make_the_same_rounds_as_one(tiny_model, tmp_path, world):
     def run(name: str, world: int) -> dict[str, Any]:
         more = {"often": True, "rollouts_per_round": 3, "n": 10, "max_steps": 3}
         given = settings(name, tmp_path, tiny_model, world, **more)
-        if world == 1:
-            worker.main(given)
-        else:
-            ended = launch(world, tmp_path / "said", [given])
-            assert ended.returncode == 0, ended.stderr[-3000:]
-        return result(tmp_path, name)
+        return result_on(world, tmp_path, given)
 
     one = run("one", 1)
     several = run("several", world)

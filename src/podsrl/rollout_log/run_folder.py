@@ -309,7 +309,7 @@ class RunFolder:
         files.write_whole(self.rollout_folder(step) / part.file_name, data)
 
     def rollout_steps(self) -> list[int]:
-        """The steps of which rollouts were written, ascending."""
+        """The steps whose rollouts were written, in ascending order."""
         paths = (self.path / "rollouts").glob("step_*/*.parquet")
         return sorted({int(path.parent.name.removeprefix("step_")) for path in paths})
 

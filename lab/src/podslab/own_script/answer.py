@@ -425,7 +425,7 @@ class Answer:
         return rewards[np.isfinite(rewards)]
 
     def _curves(self) -> list[Curve]:
-        """Those of all methods and seeds."""
+        """The curves of all methods and seeds."""
         return [seed.curves[method] for seed in self.by_seed for method in self.best]
 
     def to_paste(self) -> list[str]:

@@ -31,7 +31,7 @@ class NemoRollouts(KnownFormat):
     }
 
     def files(self) -> list[RolloutFile]:
-        """Those of training, by step."""
+        """The files of training steps, in the order of their numbers."""
         return listed(_files(self.path))
 
     def step_of(self, file: RolloutFile) -> int | None:

@@ -29,7 +29,7 @@ class SlimeDump(KnownFormat):
     }
 
     def files(self) -> list[RolloutFile]:
-        """Those of training; slime calls those of evaluations eval_<number>.pt."""
+        """The files of training; those of evaluations are named eval_<number>.pt."""
         return listed(_numbered(self.path), settled=True)
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:

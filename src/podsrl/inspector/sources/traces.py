@@ -58,7 +58,7 @@ class PrimeRun(KnownFormat):
     words: ClassVar[Mapping[str, str]] = {**_WORDS, "step": "the step's folder"}
 
     def files(self) -> list[RolloutFile]:
-        """Of each step the file with all of its episodes; it changes with what is effective."""
+        """One file for each step, with all its episodes; it changes with its effective ones."""
         found = []
         for number, folder in _steps(self.path):
             for file in listed([folder / "train" / "all" / "traces.jsonl"]):

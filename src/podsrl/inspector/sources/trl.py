@@ -41,7 +41,7 @@ class TrlCompletions(KnownFormat):
         self._functions: list[str] = []
 
     def files(self) -> list[RolloutFile]:
-        """Those that were not written to just now: TRL writes them in place."""
+        """The tables but those that changed just now, which TRL may still be writing."""
         return listed(_tables(self.path), settled=True)
 
     def step_of(self, file: RolloutFile) -> int | None:

@@ -31,7 +31,7 @@ class VerlDump(KnownFormat):
     }
 
     def files(self) -> list[RolloutFile]:
-        """Those that were not written to just now: verl writes them in place."""
+        """The files but those that changed just now, which verl may still be writing."""
         return listed(numbered_files(self.path), settled=True)
 
     def step_of(self, file: RolloutFile) -> int | None:

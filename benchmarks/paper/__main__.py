@@ -9,23 +9,17 @@ run, and from these the page and its figures are written. The protocol: results/
 """
 
 import argparse
-import os
-import shutil
 import sys
-import traceback
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from benchmarks.folders import RESULTS
 from benchmarks.paper.finished_runs import summary
 from benchmarks.paper.page import EXPERIMENTS, write_page
-from podslab.comparison.comparison import open_comparison
+from podslab.comparison.comparison import Shard, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
-from podslab.comparison.comparison_process import work
+from podslab.comparison.run_comparison import Progress, compare, failures
 from podslab.training.config_file import read_config
 from podsrl.rollout_log.files import write_json
 from podsrl.rollout_log.run_folder import find_runs
@@ -100,53 +94,14 @@ def _settings_of_arms(experiments: list[dict[str, Any]]) -> dict[str, Mapping[st
 
 
 def run() -> None:
-    """Run what is not finished, one run at a time.
-
-    Each run is a fork of this process, which has imported everything: a start costs as much
-    processor time as a third of a run. Otherwise they are the runs of `pods compare`.
-    """
-    torch.set_num_threads(1)
+    """Run what is not finished, one run at a time."""
     for number, config in enumerate(comparisons(), start=1):
         name = f"part-{number}"
         config["output_dir"] = str(RUNS / name)
         spec = open_comparison(parse_comparison(config, name))
-
-        for one_run in spec.runs():
-            folder = spec.run_folder(one_run)
-            if folder.finished() is not None:
-                continue
-            if folder.path.exists():
-                shutil.rmtree(folder.path)  # of a run that was stopped; it has no checkpoints
-
-            print(f"{one_run.arm}, seed {one_run.seed}", flush=True)
-            log = folder.path.with_suffix(".log")
-            if not in_a_fork(partial(work, spec.folder, one_run.arm, one_run.seed), log):
-                print(f"failed: {log} says why", file=sys.stderr)
-
-
-def in_a_fork(call: Callable[[], None], log: Path) -> bool:
-    """Call in a process of its own, whose output goes to a file. Did it end without an error?"""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    sys.stdout.flush()
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        return status == 0
-
-    exit_status = 1
-    try:
-        with log.open("ab") as output:
-            os.dup2(output.fileno(), sys.stdout.fileno())
-            os.dup2(output.fileno(), sys.stderr.fileno())
-        try:
-            call()
-        finally:
-            sys.stdout.flush()  # what is in a buffer is lost with os._exit
-        exit_status = 0
-    except Exception:  # noqa: BLE001 (whatever it was: the log says it, and the others go on)
-        traceback.print_exc()
-    finally:
-        os._exit(exit_status)
+        outcome = compare(spec, Shard(), Progress(len(spec.runs()), print))
+        for line in failures(outcome.failed):
+            print(line, file=sys.stderr)
 
 
 def publish() -> None:

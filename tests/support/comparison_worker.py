@@ -11,16 +11,18 @@ import sys
 import threading
 from pathlib import Path
 
-from podslab.comparison import comparison_process
-from podslab.comparison.comparison import RunOf, lock_of, read_comparison
+from podslab.comparison import run_worker
+from podslab.comparison.comparison import read_comparison
+from podslab.engine.run_end import lock_of
 from podslab.evaluation.records import append_evaluation
 from podsrl.errors import InvalidInputError
 from support.synthetic_runs import evaluation
 
 
-def work(folder: Path, arm: str, seed: int) -> None:
+def work(folder: Path, path: str) -> None:
     comparison = read_comparison(folder)
-    run = comparison.run_folder(RunOf(arm, seed))
+    arm, seed, _ = comparison.run_at(path)
+    run = comparison.run_folder(comparison.run_at(path))
     told = folder.parent / "behave.json"
     behave = json.loads(told.read_text()).get(arm) if told.is_file() else None
 
@@ -50,6 +52,6 @@ def work(folder: Path, arm: str, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    comparison_process.work = work
-    sys.argv = [sys.argv[0], *sys.argv[-3:]]
-    sys.exit(comparison_process.main())
+    run_worker.work = work
+    sys.argv = [sys.argv[0], *sys.argv[-2:]]
+    sys.exit(run_worker.main())

@@ -17,10 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from podslab.comparison.exit_status import FAILED
-from podslab.comparison.run_process import tell
+from podslab.engine.run_end import FAILED, error_file, write_error
 from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
-from podslab.own_script.job import REPORTED, Job, Probe, told_by
+from podslab.own_script.job import REPORTED, Probe, ScriptJob
 from podsrl.rollout_log.run_folder import RunFolder
 
 LEARNING_RATE = 1e-5
@@ -28,7 +27,7 @@ LEARNING_RATE = 1e-5
 BEST_RATE = 2e-5
 
 
-def look(job: Job) -> None:
+def look(job: ScriptJob) -> None:
     """What a script with TRL's config would show."""
     Probe(
         learning_rate=LEARNING_RATE,
@@ -49,15 +48,15 @@ def look(job: Job) -> None:
     ).write(Path(job.folder) / "probe.json")
 
 
-def train(job: Job, behave: dict) -> int:
+def train(job: ScriptJob, behave: dict) -> int:
     """Measurements that rise from 0.2 to the method's reward, less at other rates than the best."""
-    arm = Path(job.folder).parent.name
+    arm = f"{job.method}-{job.learning_rate:.3g}"
     is_reported = job.questions == REPORTED
     if arm in behave.get("fails", []) or (
         is_reported and job.method in behave.get("fails_reported", [])
     ):
         # As behind torchrun, which prints something else at last, and ends in its own way.
-        tell(told_by(Path(sys.argv[-1])), FAILED, "ValueError: the loss is lost")
+        write_error(error_file(Path(job.folder)), FAILED, "ValueError: the loss is lost")
         print("=" * 60, file=sys.stderr)
         return 77
 
@@ -159,7 +158,7 @@ def _reward(share: float, question: int, answer: int) -> float:
 
 
 if __name__ == "__main__":
-    of_process = Job.read(Path(sys.argv[-1]))
+    of_process = ScriptJob.read(Path(sys.argv[-1]))
     if of_process.describe:
         look(of_process)
         sys.exit(0)

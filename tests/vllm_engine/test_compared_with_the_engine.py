@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podslab.evaluation.records import evaluations
 from podslab.own_script.compared_trainer import ComparedTrainer, ScriptEnded
-from podslab.own_script.job import REPORTED, Job
+from podslab.own_script.job import REPORTED, ScriptJob
 from podslab.own_script.settings import RememberingGRPOConfig
 from podslab.training.run import with_prompts
 from podsrl.rollout_log.run_folder import RunFolder
@@ -36,7 +36,7 @@ def test_an_arm_is_trained_and_measured_through_the_engine(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    job = Job(
+    job = ScriptJob(
         script="train.py",
         arguments=[],
         folder=str(tmp_path / "run"),

@@ -17,15 +17,15 @@ pytest.importorskip("trl")
 
 from podsgrading.pool import GradingProcessError
 from podsgrading.unscorable import UnscorableError
-from podslab.comparison import comparison_process as worker
-from podslab.comparison.comparison import RunOf, Shard, open_comparison
+from podslab.comparison import run_worker as worker
+from podslab.comparison.comparison import RunKey, Shard, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
-from podslab.comparison.comparison_process import work
-from podslab.comparison.run_comparison import Outcome, compare
+from podslab.comparison.run_comparison import compare
+from podslab.comparison.run_worker import work
 from podslab.evaluation.records import evaluations
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.training import run as experiment
-from podslab.training.callbacks import Evaluator
+from podslab.training.evaluator import Evaluator
 from podsrl.cli import main
 from podsrl.errors import InvalidInputError, RewardError
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
@@ -136,9 +136,9 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(comparison, tmp_
     settings = {"save_strategy": "steps", "save_steps": 2, "evaluation_problems": 2}
     config = comparison(settings, arms=["pods"], budget={"steps": 8}, evaluations=4)
     spec = open_comparison(parse_comparison(config, "x"))
-    run = spec.run_folder(RunOf("pods", 0))
+    run = spec.run_folder(RunKey("pods", 0))
 
-    process = Forked(lambda: work(spec.folder, "pods", 0), tmp_path / "log")
+    process = Forked(lambda: work(spec.folder, "pods/seed-0"), tmp_path / "log")
     process.wait_for(lambda: len(run.metrics()) >= 5)
     process.send(signal.SIGKILL)
     steps = run.metrics()
@@ -196,7 +196,7 @@ def test_a_model_that_is_nowhere_is_named(comparison):
     config = comparison({"model_name_or_path": "no/such-folder"}, arms=["pods"])
     spec = open_comparison(parse_comparison(config, "x"))
     with pytest.raises(InvalidInputError, match="no/such-folder"):
-        work(spec.folder, "pods", 0)
+        work(spec.folder, "pods/seed-0")
     with pytest.raises(InvalidInputError, match="min_columns = 3"):
         parse_comparison(comparison({"task_options": {"min_columns": 3, "max_columns": 2}}), "x")
 
@@ -219,7 +219,7 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_as_it_is(
     comparison, tmp_path, monkeypatch
 ):
     spec = open_comparison(parse_comparison(comparison(arms=["pods"]), "x"))
-    run = spec.run_folder(RunOf("pods", 0))
+    run = spec.run_folder(RunKey("pods", 0))
 
     class Finishing:
         """The other process: it lets go of the lock when the run is finished."""
@@ -238,25 +238,26 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_as_it_is(
 
     locks = []
     monkeypatch.setattr(
-        "podslab.comparison.run_comparison.lock_of",
+        "podslab.engine.pool.lock_of",
         lambda f: locks.append(Finishing(f)) or locks[-1],
     )
     monkeypatch.setattr(subprocess, "Popen", not_again)
-    assert compare(spec, Shard(1, 1)) == Outcome(1)
+    outcome = compare(spec, Shard(1, 1))
+    assert (outcome.done, outcome.failed) == (1, {})
     assert contents(run.path) == locks[0].before
     # and a worker that was started before the run was finished does nothing either
-    work(spec.folder, "pods", 0)
+    work(spec.folder, "pods/seed-0")
     assert contents(run.path) == locks[0].before
 
 
-def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsys):
+def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsys, tmp_path):
     def fails(error: type[Exception]) -> int:
         def work(*args: object) -> None:
             raise error("why")
 
         monkeypatch.setattr(worker, "work", work)
         monkeypatch.setattr(worker, "end_with_parent", lambda: None)
-        monkeypatch.setattr(sys, "argv", ["worker", "folder", "pods", "0"])
+        monkeypatch.setattr(sys, "argv", ["worker", str(tmp_path / "folder"), "pods/seed-0"])
         return worker.main()
 
     own = (RewardError, UnscorableError, GradingProcessError)
@@ -287,7 +288,7 @@ def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
 def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_path, monkeypatch):
     """2 seconds of each are slept: were any inside, training time would hold them."""
     spec = parse_comparison(comparison({"save_strategy": "steps", "save_steps": 1}), "x")
-    run_spec = spec.run_spec(RunOf("pods", 0))
+    run_spec = spec.run_spec(RunKey("pods", 0))
     measure = Evaluator._measure
     save = PODSTrainer._save_checkpoint
 

@@ -6,7 +6,7 @@ pytest.importorskip("trl")
 
 from podslab.comparison.comparison import (
     ComparisonSpec,
-    RunOf,
+    RunKey,
     Shard,
     open_comparison,
     read_comparison,
@@ -17,7 +17,7 @@ from podsrl.errors import InvalidInputError, UnknownNameError
 
 
 def sizes(spec: ComparisonSpec, arm: str) -> tuple[int, int | None, int, int]:
-    args = spec.run_spec(RunOf(arm, 0)).training
+    args = spec.run_spec(RunKey(arm, 0)).training
     return (
         args.num_rollouts,
         args.num_generations,
@@ -46,13 +46,13 @@ def test_an_ablation_is_a_few_lines(comparison):
         "more": {"like": "grpo_ga", "learning_rate": 5e-4},
     }
     spec = parse_comparison(comparison(arms=arms), "x")
-    assert spec.run_spec(RunOf("max_reward", 0)).training.downsampling_rule == "max_reward"
-    assert spec.run_spec(RunOf("group", 0)).training.advantage_baseline == "group"
+    assert spec.run_spec(RunKey("max_reward", 0)).training.downsampling_rule == "max_reward"
+    assert spec.run_spec(RunKey("group", 0)).training.advantage_baseline == "group"
     assert sizes(spec, "n16") == (16, 4, 4, 1)
     assert sizes(spec, "m2") == (8, 2, 2, 1)
     assert sizes(spec, "grpo2") == (2, 2, 2, 1)  # still n = m
     assert sizes(spec, "more") == (8, 8, 4, 2)
-    assert spec.run_spec(RunOf("more", 0)).training.learning_rate == 5e-4
+    assert spec.run_spec(RunKey("more", 0)).training.learning_rate == 5e-4
 
 
 def test_where_prompts_get_one_row_on_average_grpo_needs_a_size_of_its_own(comparison):
@@ -144,7 +144,7 @@ def test_the_home_folder_is_the_same_for_a_comparison_and_its_runs(comparison, m
 
 def test_a_folder_with_another_comparison_is_refused(comparison, tmp_path):
     spec = open_comparison(parse_comparison(comparison(), "x"))
-    spec.run_folder(RunOf("pods", 0)).write_config({"arm": "pods", "seed": 0})  # it has begun
+    spec.run_folder(RunKey("pods", 0)).write_config({"arm": "pods", "seed": 0})  # it has begun
     before = (tmp_path / "runs" / "comparison.yaml").read_bytes()
 
     for change in ({"budget": {"steps": 4}}, {"settings": {"learning_rate": 1e-4}}):
@@ -173,7 +173,7 @@ def test_a_folder_is_refused_if_it_holds_what_is_no_comparisons(comparison, tmp_
 
 def test_a_comparison_may_grow_by_arms_and_seeds(comparison, tmp_path):
     spec = open_comparison(parse_comparison(comparison(), "x"))
-    spec.run_folder(RunOf("pods", 0)).write_config({"arm": "pods", "seed": 0})  # it has begun
+    spec.run_folder(RunKey("pods", 0)).write_config({"arm": "pods", "seed": 0})  # it has begun
 
     arms = {"random": {"downsampling_rule": "random"}}
     grown = open_comparison(parse_comparison(comparison(arms=arms, seeds=[0, 5]), "x"))
@@ -185,7 +185,7 @@ def test_a_comparison_may_grow_by_arms_and_seeds(comparison, tmp_path):
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7])
 def test_shards_divide_the_runs_and_keep_the_arms_of_a_seed_together(comparison, count):
     spec = parse_comparison(comparison(seeds=3), "x")
-    parts = [Shard(i, count).of(spec) for i in range(1, count + 1)]
+    parts = [Shard(i, count).part_of(spec.runs(), spec.seeds) for i in range(1, count + 1)]
     assert sorted(run for part in parts for run in part) == sorted(spec.runs())
     if count <= 3:
         for part in parts:

@@ -15,7 +15,7 @@ import yaml
 pytest.importorskip("trl")
 
 from podslab.cli import demo
-from podslab.comparison.comparison import RunOf, open_comparison
+from podslab.comparison.comparison import RunKey, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
 from podslab.report.arms_in_words import ArmInWords, arms_in_words, table, verdict
 from podslab.report.load_runs import Choices, load_comparison
@@ -55,7 +55,7 @@ def test_the_arms_are_the_papers_and_one_more_with_equally_many_rows(name, n, m,
     config = {**read_config(demo.DEMOS[name].config), "output_dir": str(tmp_path / "demo")}
     spec = parse_comparison(config, "demo")
     assert spec.unit == "training_seconds"
-    args = {arm: spec.run_spec(RunOf(arm, 0)).training for arm in spec.arms}
+    args = {arm: spec.run_spec(RunKey(arm, 0)).training for arm in spec.arms}
     sizes = {arm: (a.num_rollouts, a.num_generations) for arm, a in args.items()}
     assert sizes == {"grpo": (m, m), "grpo_ga": (n, n), "pods": (n, m), "max_contrast": (4, 1)}
 

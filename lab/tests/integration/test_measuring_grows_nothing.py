@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podslab.own_script.compared_trainer import ComparedTrainer
-from podslab.own_script.job import REPORTED, Job
+from podslab.own_script.job import REPORTED, ScriptJob
 from podslab.own_script.settings import RememberingGRPOConfig
 from podslab.tasks import get_task
 from podslab.training.run import build_trainer, load_data, with_prompts
@@ -26,7 +26,7 @@ def compared(tiny_model, tmp_path, monkeypatch):
     from datasets import Dataset
 
     task = get_task("arithmetic", min_columns=2, max_columns=2, train_size=64, test_size=16)
-    job = Job(
+    job = ScriptJob(
         script="train.py",
         arguments=[],
         folder=str(tmp_path / "run"),

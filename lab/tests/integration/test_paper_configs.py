@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("trl")
 
-from podslab.comparison.comparison import ComparisonSpec, RunOf
+from podslab.comparison.comparison import ComparisonSpec, RunKey
 from podslab.comparison.comparison_config import parse_comparison
 from podslab.evaluation.records import evaluations
 from podslab.tasks import get_task
@@ -86,7 +86,7 @@ def sizes_of(spec: ComparisonSpec) -> dict[str, Sizes]:
     """The sizes of each arm."""
     found = {}
     for arm in spec.arms:
-        args = spec.run_spec(RunOf(arm, spec.seeds[0])).training
+        args = spec.run_spec(RunKey(arm, spec.seeds[0])).training
         found[arm] = Sizes(
             n=args.num_rollouts,
             m=args.num_generations,

@@ -18,6 +18,7 @@ LAYERS = [
     ["statistics"],
     ["evaluation"],
     ["tasks"],
+    ["engine"],
     ["checks", "columns", "durations"],
 ]
 

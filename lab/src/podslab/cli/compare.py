@@ -38,7 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a script that trains with TRL's GRPOTrainer or PODSTrainer, unchanged; with arguments"
         " of its own in quotes: 'train.py --size 3'",
     )
-    parser.add_argument("--hours", type=number(float), help="of wall time at most (2)")
+    hours = "of wall time to plan for (2); two seeds of each method are trained in any case"
+    parser.add_argument("--hours", type=number(float, 0.001), help=hours)
     parser.add_argument(
         "--methods",
         help="such as grpo,grpo-minibatches,pods,max_contrast (these, and the script's own)",
@@ -86,42 +87,64 @@ def _refuse_foreign(args: argparse.Namespace, names: Sequence[str], why: str) ->
 def _compare_script(args: argparse.Namespace) -> int:
     """Look at the script, say the plan, carry it out, and answer."""
     with needed("trl"):
-        from podslab.own_script.plan import plan_in_words
-        from podslab.own_script.run_plan import RunningComparison, Wishes, make_plan
+        from podslab.own_script.plan import described
+        from podslab.own_script.run_plan import CompareOptions, RunningComparison, make_plan
 
     script, *arguments = _words_of(args.script)
-    wishes = Wishes(
+    if Path(script).suffix in (".yaml", ".yml"):
+        raise InvalidInputError(f"{script} is no script: give it by pods compare --config {script}")
+    options = CompareOptions(
         script=script,
         arguments=tuple(arguments),
         folder=Path(args.output_dir or "pods-compare"),
-        hours=args.hours or Wishes.hours,
-        methods=tuple(args.methods.split(",")) if args.methods else (),
-        questions=args.questions or Wishes.questions,
-        answers=args.answers or Wishes.answers,
-        gpus=tuple(args.gpus.split(",")) if args.gpus else (),
+        hours=CompareOptions.hours if args.hours is None else args.hours,
+        methods=_listed("methods", args.methods),
+        questions=args.questions or CompareOptions.questions,
+        answers=args.answers or CompareOptions.answers,
+        gpus=_gpus(args.gpus),
         launch=tuple(args.command),
     )
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    plan, probe, costs = make_plan(wishes, say)
-    print(plan_in_words(plan, probe, costs), flush=True)
+    plan, probe, costs = make_plan(options, _say)
+    print(described(plan, probe, costs), flush=True)
     if args.dry_run:
         return 0
 
     print(flush=True)
-    comparison = RunningComparison(plan, costs, wishes.folder, wishes.gpus, say)
+    comparison = RunningComparison(plan, costs, options.folder, options.gpus, _say)
     try:
         answer = comparison.run()
     except KeyboardInterrupt:
-        say("the same command goes on where this one was stopped")
+        _say("the same command goes on where this one was stopped")
         raise
     print(answer)
     if answer.by_seed:
-        answer.draw(wishes.folder / "answer.png")
-        print(f"curves      {wishes.folder / 'answer.png'}")
+        answer.draw(options.folder / "answer.png")
+        print(f"curves      {options.folder / 'answer.png'}")
     return 0
+
+
+def _listed(option: str, text: str | None) -> tuple[str, ...]:
+    """The names in an option, which are parted by commas; () where it was not given."""
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise InvalidInputError(f"--{option} {text!r} has an empty name: part names by commas")
+    return names
+
+
+def _gpus(text: str | None) -> tuple[str, ...]:
+    """The GPUs to train on, each of which has to be there."""
+    import torch
+
+    names = _listed("gpus", text)
+    there = torch.cuda.device_count()
+    for name in names:
+        if not name.isdecimal() or int(name) >= there:
+            has = f"GPUs 0 to {there - 1}" if there else "no GPU"
+            raise InvalidInputError(f"--gpus {text}: this machine has {has} that torch can use")
+    return names
 
 
 def _words_of(command: str) -> list[str]:
@@ -139,7 +162,7 @@ def _compare_config(args: argparse.Namespace) -> int:
     with needed("trl"):
         from podslab.comparison.comparison import Shard, open_comparison, refuse_foreign
         from podslab.comparison.comparison_config import parse_comparison
-        from podslab.comparison.run_comparison import compare
+        from podslab.comparison.run_comparison import Progress, compare, failures
         from podslab.training.config_file import read_config
 
     shard = Shard.parse(args.shard or "1/1")
@@ -153,17 +176,26 @@ def _compare_config(args: argparse.Namespace) -> int:
 
     spec = open_comparison(spec)
     print(_heading(spec), flush=True)
-    outcome = compare(spec, shard, lambda line: print(line, file=sys.stderr, flush=True))
-    for failed, problem in outcome.failed.items():
-        print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
+    progress = Progress(len(spec.runs()) + len(spec.tuning_runs()), _say)
+    outcome = compare(spec, shard, progress)
+    for line in failures(outcome.failed):
+        print(line, file=sys.stderr)
     if outcome.failed:
         print(
             f"pods compare: {len(outcome.failed)} runs failed; the same command runs the unfinished"
         )
         return 1
+
     print(f"{outcome.done} runs finished in {spec.folder}")
+    if outcome.answer is not None:
+        outcome.answer.write(spec.folder)
+        print("\n".join(["", *outcome.answer.lines(), ""]))
     print(f"report      pods report {spec.folder} --out {spec.folder / 'report'}")
     return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _put_options(config: dict[str, Any], args: argparse.Namespace) -> None:
@@ -181,9 +213,16 @@ def _put_options(config: dict[str, Any], args: argparse.Namespace) -> None:
 
 
 def _heading(spec: "ComparisonSpec") -> str:
+    unit = spec.unit
+    if spec.prices is not None:
+        unit = f"price ({spec.prices.rollout:g} a rollout, {spec.prices.row:g} a row)"
+    tuning = ""
+    if spec.tuning is not None:
+        rates = ", ".join(f"{rate:g}" for rate in spec.tuning.rates)
+        tuning = f", learning rates {rates} tried with {len(spec.tuning.seeds)} seeds each"
     return (
-        f"{', '.join(spec.arms)} x {len(spec.seeds)} seeds, {spec.amount:g} {spec.unit} each,"
-        f" {spec.evaluations} evaluations, in {spec.folder}"
+        f"{', '.join(spec.arms)} x {len(spec.seeds)} seeds, {spec.amount:g} {unit} each,"
+        f" {spec.evaluations} evaluations{tuning}, in {spec.folder}"
     )
 
 
@@ -196,12 +235,12 @@ def _all_fields(spec: "Spec") -> dict[str, Any]:
 
 
 def _preview(spec: "ComparisonSpec") -> str:
-    from podslab.comparison.comparison import RunOf
-    from podslab.comparison.differences import departures, table_of_differences
+    from podslab.comparison.comparison import RunKey
+    from podslab.comparison.field_table import departures, table_of_differences
     from podslab.training.preview import Preview
 
     parts = [_heading(spec)]
-    run_specs = {arm: spec.run_spec(RunOf(arm, spec.seeds[0])) for arm in spec.arms}
+    run_specs = {arm: spec.run_spec(RunKey(arm, spec.seeds[0])) for arm in spec.arms}
     for arm, run_spec in run_specs.items():
         parts.append(f"\n{arm}\n{Preview.of(run_spec).describe(run_spec)}")
 
@@ -213,6 +252,6 @@ def _preview(spec: "ComparisonSpec") -> str:
             parts.append(f"{arm} differs from its method: {'; '.join(departed)}")
 
     if spec.unit == "training_seconds":
-        total = len(spec.runs()) * spec.amount
-        parts.append(f"\n{len(spec.runs())} runs, {duration(total)} of training time in all")
+        runs = len(spec.runs()) + len(spec.tuning_runs())
+        parts.append(f"\n{runs} runs, {duration(runs * spec.amount)} of training time in all")
     return "\n".join(parts)

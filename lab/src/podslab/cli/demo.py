@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         from podslab.comparison.comparison import Shard, open_comparison
         from podslab.comparison.comparison_config import parse_comparison
         from podslab.comparison.live import Live
-        from podslab.comparison.run_comparison import compare
+        from podslab.comparison.run_comparison import compare, failures
         from podslab.report.arms_in_words import arms_in_words
         from podslab.report.load_runs import Choices, load_comparison
         from podslab.report.write_report import write_report
@@ -100,12 +100,12 @@ def run(args: argparse.Namespace) -> int:
     _make_model(spec)
     spec = open_comparison(spec)
     try:
-        outcome = compare(spec, Shard(), at_once=at_once, watch=Live(spec, _labels(spec)))
+        outcome = compare(spec, Shard(), Live(spec, _labels(spec)), at_once)
     except KeyboardInterrupt:
         print("\nstopped; the same command goes on with it", file=sys.stderr)
         raise
-    for failed, problem in outcome.failed.items():
-        print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
+    for line in failures(outcome.failed):
+        print(line, file=sys.stderr)
     if outcome.failed:
         print("pods demo: not all runs finished; the same command runs the rest", file=sys.stderr)
         return 1
@@ -142,7 +142,7 @@ def summary(arms: Sequence["ArmInWords"], seconds: float, curves: Mapping[str, "
 
 def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
     """What will be done, and how long that takes."""
-    from podslab.comparison.comparison import RunOf
+    from podslab.comparison.comparison import RunKey
     from podslab.training.preview import Preview
 
     lines = [demo.setting, ""]
@@ -150,7 +150,7 @@ def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
     width = max(map(len, labels.values()))
 
     for arm in spec.arms:
-        sizes = Preview.of(spec.run_spec(RunOf(arm, spec.seeds[0])))
+        sizes = Preview.of(spec.run_spec(RunKey(arm, spec.seeds[0])))
         each = sizes.rollouts // sizes.prompts
         of = "a prompt" if sizes.prompts == 1 else f"each of {sizes.prompts} prompts"
         rows = sizes.rows // sizes.prompts

@@ -38,6 +38,10 @@ DECIDED = frozenset(
         "num_train_epochs",
         "max_steps",
         "max_training_seconds",
+        "max_rollouts",
+        "max_price",
+        "rollout_price",
+        "row_price",
         "evaluations",
         "evaluation_steps",
     }

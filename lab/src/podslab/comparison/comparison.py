@@ -1,13 +1,16 @@
-"""A comparison: arms, seeds and budget, and the folder that holds it."""
+"""A comparison: its plan, which says what is run and how that is judged, and its folder."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
-from filelock import FileLock
 
+from podslab.engine.budget import Prices
+from podslab.engine.ledger import Ledger, digest_of
+from podslab.engine.looks import Looks
+from podslab.statistics.run_curve import OVER_RUN
 from podsrl.errors import InvalidInputError, listed
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
@@ -18,25 +21,97 @@ if TYPE_CHECKING:
 Settings = dict[str, Any]
 
 #: Units of a budget, and the field of a run that holds it.
-UNITS = {"training_seconds": "max_training_seconds", "steps": "max_steps"}
-_WAIT = 30.0  # seconds for a killed comparison's last process to notice
+UNITS = {
+    "training_seconds": "max_training_seconds",
+    "steps": "max_steps",
+    "rollouts": "max_rollouts",
+    "price": "max_price",
+}
+#: The file of the plan, and that of the learning rates that tuning chose.
+PLAN, RATES = "comparison.yaml", "rates.json"
+#: The folder of the runs that learning rates are chosen by.
+TUNING = "tuning"
 
 
-class RunOf(NamedTuple):
-    """One run of a comparison."""
+class RunKey(NamedTuple):
+    """One run of a comparison; a run that a learning rate is chosen by has that rate."""
 
     arm: str
     seed: int
+    rate: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The run in words, as messages and the ledger call it.
+
+        >>> RunKey("pods", 0).name, RunKey("pods", 1000, 1e-5).name
+        ('pods seed 0', 'tuning pods at 1e-05 seed 1000')
+        """
+        if self.rate is None:
+            return f"{self.arm} seed {self.seed}"
+        return f"{TUNING} {self.arm} at {self.rate:.3g} seed {self.seed}"
+
+    @property
+    def path(self) -> str:
+        """Its folder within that of the comparison.
+
+        >>> RunKey("pods", 0).path, RunKey("pods", 1000, 1e-5).path
+        ('pods/seed-0', 'tuning/pods-1e-05/seed-1000')
+        """
+        if self.rate is None:
+            return f"{self.arm}/seed-{self.seed}"
+        return f"{TUNING}/{self.arm}-{self.rate:.3g}/seed-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How learning rates are chosen, for all arms alike.
+
+    Args:
+        rates: The rates that every arm is tried at, ascending.
+        seeds: The seeds of these runs, which are not reported.
+        split: The questions that they are measured on, which are not reported either.
+    """
+
+    rates: tuple[float, ...]
+    seeds: tuple[int, ...]
+    split: str
+
+
+@dataclass(frozen=True)
+class DecisionRule:
+    """How the arms are judged, beside one of them.
+
+    Args:
+        reference: The arm that the others are compared with; None judges nothing.
+        by: `AT_END` or `OVER_RUN`: what of a run is compared.
+        margin: The least mean difference that counts.
+        level: The chance of any false alarm, over all arms and looks.
+        looks: The numbers of seeds after which the runs are looked at; () is once, after all.
+    """
+
+    reference: str | None = None
+    by: str = OVER_RUN
+    margin: float = 0.0
+    level: float = 0.05
+    looks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class ComparisonSpec:
-    """Arms x seeds at one budget.
+    """The plan of a comparison: arms x seeds at one budget, and how they are judged.
 
-    arms: the settings of each, complete except for the seed and the folder.
-    unit: of the budget, one of `UNITS`, the same for all runs. amount: that each run may spend.
-    evaluations: points of the budget at which every run is evaluated, besides before it.
-    launch: words before `-m podslab.comparison.comparison_process`; () runs Python.
+    Args:
+        folder: Where it is recorded.
+        arms: The settings of each, complete except for the seed, the rate and the folder.
+        seeds: The seeds that are reported.
+        unit: The unit of the budget, one of `UNITS`, the same for all runs.
+        amount: What each run may spend.
+        evaluations: The points of the budget at which every run is evaluated, besides before it.
+        prices: The prices of a rollout and of a row, where the budget is a price.
+        tuning: How learning rates are chosen; None takes those of the settings.
+        decision: How arms are judged.
+        launch: The words before `-m podslab.comparison.run_worker`; () runs Python.
     """
 
     folder: Path
@@ -45,22 +120,93 @@ class ComparisonSpec:
     unit: str
     amount: float
     evaluations: int
+    prices: Prices | None = None
+    tuning: Tuning | None = None
+    decision: DecisionRule = field(default_factory=DecisionRule)
     launch: tuple[str, ...] = ()
 
-    def runs(self) -> list[RunOf]:
-        """All runs, seed by seed, so that an unfinished comparison has whole seeds."""
-        return [RunOf(arm, seed) for seed in self.seeds for arm in self.arms]
+    def runs(self) -> list[RunKey]:
+        """All reported runs, seed by seed, so that an unfinished comparison has whole seeds."""
+        return [RunKey(arm, seed) for seed in self.seeds for arm in self.arms]
 
-    def run_folder(self, run: RunOf) -> RunFolder:
+    def tuning_runs(self) -> list[RunKey]:
+        """The runs that learning rates are chosen by."""
+        if self.tuning is None:
+            return []
+        return [
+            RunKey(arm, seed, rate)
+            for seed in self.tuning.seeds
+            for arm in self.arms
+            for rate in self.tuning.rates
+        ]
+
+    def run_at(self, path: str) -> RunKey:
+        """The run of this path within the folder.
+
+        Raises:
+            InvalidInputError: The plan names no such run.
+        """
+        for run in (*self.runs(), *self.tuning_runs()):
+            if run.path == path:
+                return run
+        raise InvalidInputError(f"{self.folder / PLAN} names no run {path}")
+
+    def run_folder(self, run: RunKey) -> RunFolder:
         """Where a run is recorded."""
-        return RunFolder(self.folder / run.arm / f"seed-{run.seed}")
+        return RunFolder(self.folder / run.path)
 
-    def run_spec(self, run: RunOf) -> "Spec":
-        """The settings of a run."""
+    def run_spec(self, run: RunKey) -> "Spec":
+        """The settings of a run.
+
+        Raises:
+            InvalidInputError: Tuning has not chosen its learning rate yet.
+        """
         from podslab.training.spec import parse
 
         own = {"arm": run.arm, "seed": run.seed, "output_dir": str(self.run_folder(run).path)}
+        if self.tuning is not None:
+            if run.rate is not None:
+                own |= {"learning_rate": run.rate, "evaluation_split": self.tuning.split}
+            elif (rate := self.chosen_rates().get(run.arm)) is not None:
+                own |= {"learning_rate": rate}
         return parse({**self.arms[run.arm], **own})
+
+    def chosen_rates(self) -> dict[str, float]:
+        """The learning rate of each arm that tuning chose; {} before that."""
+        return dict(files.read_json(self.folder / RATES) or {})
+
+    @property
+    def looks(self) -> Looks:
+        """After how many seeds the runs are looked at, and at which level."""
+        return Looks(self.decision.looks or (len(self.seeds),), self.decision.level)
+
+    def plan(self) -> dict[str, Any]:
+        """The plan as comparison.yaml holds it."""
+        budget: dict[str, Any] = {self.unit: self.amount}
+        if self.prices is not None:
+            budget |= {"rollout": self.prices.rollout, "row": self.prices.row}
+        decision = {**vars(self.decision), "looks": list(self.decision.looks)}
+        mapping = {
+            "arms": {name: dict(own) for name, own in self.arms.items()},
+            "seeds": list(self.seeds),
+            "budget": budget,
+            "evaluations": self.evaluations,
+            "decision": decision,
+            "launch": list(self.launch),
+        }
+        if self.tuning is not None:
+            mapping["rates"] = {
+                "values": list(self.tuning.rates),
+                "seeds": list(self.tuning.seeds),
+                "split": self.tuning.split,
+            }
+        return mapping
+
+    def ledger(self) -> Ledger:
+        """Its ledger, which holds the digest of the plan beside every attempt."""
+        plan = self.plan()
+        del plan["launch"]  # how processes are started decides no outcome
+        return Ledger(self.folder, digest_of(plan))
 
 
 @dataclass(frozen=True)
@@ -82,43 +228,46 @@ class Shard:
             raise InvalidInputError(f"a shard is i/k with 1 <= i <= k, such as 2/4; got {text!r}")
         return cls(int(index), int(count))
 
-    def of(self, spec: ComparisonSpec) -> list[RunOf]:
+    def part_of(self, runs: Sequence[RunKey], seeds: Sequence[int]) -> list[RunKey]:
         """Our runs: whole seeds, so that the arms of a seed share a machine, if there are enough.
 
         With more shards than seeds single runs are dealt out.
         """
-        if self.count <= len(spec.seeds):
-            mine = spec.seeds[self.index - 1 :: self.count]
-            return [run for run in spec.runs() if run.seed in mine]
-        return spec.runs()[self.index - 1 :: self.count]
+        if self.count <= len(seeds):
+            mine = seeds[self.index - 1 :: self.count]
+            return [run for run in runs if run.seed in mine]
+        return list(runs[self.index - 1 :: self.count])
 
 
 def read_comparison(folder: Path) -> ComparisonSpec:
     """The comparison that a folder holds; `InvalidInputError` for none, or a damaged one."""
-    path = folder / "comparison.yaml"
+    path = folder / PLAN
     if not path.is_file():
-        raise InvalidInputError(f"{folder} holds no comparison: no comparison.yaml")
+        raise InvalidInputError(f"{folder} holds no comparison: no {PLAN}")
     try:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
-        ((unit, amount),) = value["budget"].items()
+        (unit,) = UNITS.keys() & value["budget"]
+        rates = value.get("rates")
+        decision = value["decision"]
         return ComparisonSpec(
             folder=folder,
             arms=dict(value["arms"]),
             seeds=tuple(int(seed) for seed in value["seeds"]),
             unit=unit,
-            amount=amount,
+            amount=value["budget"][unit],
             evaluations=value["evaluations"],
+            prices=_prices(value["budget"]),
+            tuning=rates
+            and Tuning(tuple(rates["values"]), tuple(rates["seeds"]), str(rates["split"])),
+            decision=DecisionRule(**{**decision, "looks": tuple(decision["looks"])}),
             launch=tuple(value["launch"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise InvalidInputError(f"{path} is damaged: {error!r}") from error
 
 
-def lock_of(folder: RunFolder) -> FileLock:
-    """What a process holds while it works on a run."""
-    path = folder.path.with_name(f"{folder.path.name}.lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path, timeout=_WAIT)
+def _prices(budget: Mapping[str, Any]) -> Prices | None:
+    return Prices(budget["rollout"], budget["row"]) if "price" in budget else None
 
 
 def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
@@ -132,26 +281,25 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
     Raises:
         InvalidInputError: the folder holds another comparison.
     """
-    path = spec.folder / "comparison.yaml"
+    path = spec.folder / PLAN
     refuse_foreign(spec.folder)
-    if path.is_file() and any(spec.folder.glob("*/*/config.yaml")):
+    if path.is_file() and _has_begun(spec.folder):
         spec = _joined(read_comparison(spec.folder), spec)
-    mapping = {
-        "arms": {name: dict(own) for name, own in spec.arms.items()},
-        "seeds": list(spec.seeds),
-        "budget": {spec.unit: spec.amount},
-        "evaluations": spec.evaluations,
-        "launch": list(spec.launch),
-    }
-    text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(spec.plan(), sort_keys=False, allow_unicode=True)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         files.write_whole(path, text.encode())
     return spec
 
 
+def _has_begun(folder: Path) -> bool:
+    """Whether any run of the comparison in a folder has begun, reported or not."""
+    places = ("*/*/config.yaml", f"{TUNING}/*/*/config.yaml")
+    return any(True for place in places for _ in folder.glob(place))
+
+
 def refuse_foreign(folder: Path) -> None:
     """Raise `InvalidInputError` for a folder that holds other things than a comparison."""
-    if not folder.exists() or (folder / "comparison.yaml").is_file():
+    if not folder.exists() or (folder / PLAN).is_file():
         return
     if not folder.is_dir() or any(path.suffix != ".part" for path in folder.iterdir()):
         raise InvalidInputError(
@@ -175,7 +323,7 @@ def _changes_of_arms(there: Mapping[str, Settings], new: Mapping[str, Settings])
 def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
     changed = [
         f"{what}: {getattr(there, what)!r} -> {getattr(new, what)!r}"
-        for what in ("unit", "amount", "evaluations")
+        for what in ("unit", "amount", "evaluations", "prices", "tuning", "decision")
         if getattr(there, what) != getattr(new, what)
     ]
     changed += _changes_of_arms(there.arms, new.arms)

@@ -7,14 +7,36 @@ from typing import Any
 
 from podslab.checks import refuse_unwritable
 from podslab.comparison.arms import DECIDED, arm_settings
-from podslab.comparison.comparison import UNITS, ComparisonSpec, Settings
-from podslab.training.budget import NO_LIMIT
+from podslab.comparison.comparison import (
+    UNITS,
+    ComparisonSpec,
+    DecisionRule,
+    Settings,
+    Tuning,
+)
+from podslab.engine.budget import NO_LIMIT, Prices
+from podslab.statistics.run_curve import AT_END, OVER_RUN
 from podslab.training.config_file import read_config
-from podslab.training.preflight import checked_spec
-from podsrl.errors import InvalidInputError, suggestion
+from podslab.training.preflight import check_split, checked_spec, task_of
+from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
 from podsrl.trl import PODSConfig
 
-_KEYS = ("config", "settings", "arms", "seeds", "budget", "evaluations", "output_dir", "launch")
+_KEYS = (
+    "config",
+    "settings",
+    "arms",
+    "rates",
+    "seeds",
+    "budget",
+    "evaluations",
+    "decision",
+    "output_dir",
+    "launch",
+)
+#: The prices that stand beside a budget by price.
+_PRICES = ("rollout", "row")
+#: Arms that others are compared with, where the plan names none.
+_REFERENCES = ("grpo", "grpo_ga")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -23,12 +45,15 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
 
     Args:
         config: `arms` (name: own settings), `seeds` (a number or a list), `budget` (one unit of
-            `UNITS`), `evaluations` (8), `config` (of `pods train`, for all arms), `settings` (over
-            it), `output_dir` (runs/<name>), `launch` (such as accelerate launch ...).
-        name: of the comparison.
+            `UNITS`; beside `price` the prices of a `rollout` and a `row`), `evaluations` (8),
+            `rates` (how learning rates are chosen: `values`, `seeds`, `split`), `decision`
+            (`reference`, `by`, `margin`, `level`, `looks`), `config` (of `pods train`, for all
+            arms), `settings` (over it), `output_dir` (runs/<name>), `launch` (such as accelerate
+            launch ...).
+        name: The comparison's.
 
     Raises:
-        InvalidInputError: unknown keys, no arms, settings that are not allowed; the message says
+        InvalidInputError: Unknown keys, no arms, settings that are not allowed; the message says
             what is.
     """
     if unknown := [key for key in config if key not in _KEYS]:
@@ -37,7 +62,7 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
             f" settings (for all arms) or under an arm; {suggestion(unknown[0], _KEYS)}"
         )
 
-    unit, amount = _budget(config.get("budget"))
+    unit, amount, prices = _budget(config.get("budget"))
     evaluations = _evaluations(config.get("evaluations", 8), unit, amount)
     seeds = _seeds(config.get("seeds"))
     launch = config.get("launch") or []
@@ -47,30 +72,45 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
     folder = Path(str(config.get("output_dir") or f"runs/{name}")).expanduser()
     refuse_unwritable(folder)
 
-    base = _base(config, unit, amount, evaluations)
+    base = _base(config, unit, amount, evaluations, prices)
+    arms = _arms(config.get("arms"), base, unit)
     return ComparisonSpec(
         folder=folder,
-        arms=_arms(config.get("arms"), base, unit),
+        arms=arms,
         seeds=seeds,
         unit=unit,
         amount=amount,
         evaluations=evaluations,
+        prices=prices,
+        tuning=_tuning(config.get("rates"), seeds, base),
+        decision=_decision(config.get("decision"), list(arms), len(seeds)),
         launch=tuple(str(word) for word in launch),
     )
 
 
-def _budget(value: Any) -> tuple[str, float]:
-    """What each run may spend: the unit, and how much of it."""
-    entries = list(value.items()) if isinstance(value, dict) else []
-    unit, amount = entries[0] if len(entries) == 1 else ("", 0)
+def _budget(value: Any) -> tuple[str, float, Prices | None]:
+    """What each run may spend: the unit, how much of it, and the prices of a budget by price."""
+    given = dict(value) if isinstance(value, dict) else {}
+    prices = None
+    if "price" in given:
+        missing = [name for name in _PRICES if not isinstance(given.get(name), (int, float))]
+        if missing:
+            raise InvalidInputError(
+                "a budget by price says what a rollout and a row cost, such as {price: 5000,"
+                f" rollout: 0.5, row: 1}}; got {value!r}"
+            )
+        prices = Prices(*(float(given.pop(name)) for name in _PRICES))
 
-    kinds = int if unit == "steps" else (int, float)
+    entries = list(given.items())
+    unit, amount = entries[0] if len(entries) == 1 else ("", 0)
+    kinds = int if unit in ("steps", "rollouts") else (int, float)
     if unit not in UNITS or not isinstance(amount, kinds) or not amount > 0:
         raise InvalidInputError(
-            "budget must say how many training_seconds or how many (a whole number of) steps each"
-            f" run may spend, such as {{training_seconds: 600}}; got {value!r}"
+            "budget must say how much each run may spend, in one unit: training_seconds, a whole"
+            " number of steps or rollouts, or a price, such as {training_seconds: 600}; got"
+            f" {value!r}"
         )
-    return unit, amount
+    return unit, amount, prices
 
 
 def _evaluations(value: Any, unit: str, amount: float) -> int:
@@ -85,8 +125,14 @@ def _evaluations(value: Any, unit: str, amount: float) -> int:
     return value
 
 
-def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int) -> Settings:
-    """The settings of the arm `pods`, of which all arms begin."""
+def _base(
+    config: Mapping[str, Any],
+    unit: str,
+    amount: float,
+    evaluations: int,
+    prices: Prices | None,
+) -> Settings:
+    """The settings of the arm `pods`, with which all arms begin."""
     settings = config.get("settings") or {}
     if not isinstance(settings, dict):
         raise InvalidInputError(f"settings must be a mapping; got {settings!r}")
@@ -101,6 +147,8 @@ def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int)
     base |= settings
     base |= {"evaluations": evaluations, "max_steps": NO_LIMIT}
     base[UNITS[unit]] = amount  # which may be the number of steps
+    if prices is not None:
+        base |= {"rollout_price": prices.rollout, "row_price": prices.row}
     return base
 
 
@@ -162,3 +210,70 @@ def _seeds(value: Any) -> tuple[int, ...]:
             f"seeds must be how many there are, or a list of different ones; got {value!r}"
         )
     return tuple(seeds)
+
+
+def _tuning(value: Any, seeds: tuple[int, ...], base: Settings) -> Tuning | None:
+    """How learning rates are chosen: on seeds and questions that are not reported."""
+    if value is None:
+        return None
+    spec = checked_spec(base)
+    given = value if isinstance(value, dict) else {"values": value}
+    if unknown := sorted(given.keys() - {"values", "seeds", "split"}):
+        raise InvalidInputError(
+            f"rates has no {unknown[0]!r}: it says values, and may say seeds and split"
+        )
+
+    rates = given.get("values")
+    are_rates = isinstance(rates, list) and all(
+        isinstance(rate, (int, float)) and rate > 0 for rate in rates
+    )
+    if not are_rates or len(set(rates)) < 2:
+        raise InvalidInputError(
+            "rates must list two learning rates or more, such as {values: [1.0e-5, 3.0e-5]}; got"
+            f" {value!r}"
+        )
+
+    own_seeds = _seeds(given.get("seeds", [max(seeds) + 1000]))
+    if both := sorted(set(own_seeds) & set(seeds)):
+        raise InvalidInputError(
+            f"rates has the seed {both[0]}, which is reported: choose rates by other seeds"
+        )
+    split = str(given.get("split", spec.run.train_split))
+    check_split(task_of(spec), spec.run.task, split)
+    if split == spec.run.evaluation_split:
+        raise InvalidInputError(
+            f"rates has the split {split!r}, which is reported: choose rates by other questions"
+        )
+    return Tuning(tuple(sorted(float(rate) for rate in set(rates))), own_seeds, split)
+
+
+def _decision(value: Any, arms: list[str], seeds: int) -> DecisionRule:
+    """How arms are judged; where nothing is said, beside GRPO, by the mean over the run."""
+    given = value if value is not None else {}
+    known = vars(DecisionRule())
+    if not isinstance(given, dict) or (unknown := sorted(given.keys() - known.keys())):
+        what = f"{unknown[0]!r}" if isinstance(given, dict) else f"{given!r}"
+        raise InvalidInputError(f"decision may say {', '.join(known)}; got {what}")
+
+    usual = next((name for name in _REFERENCES if name in arms), None)
+    rule = DecisionRule(
+        **{**known, "reference": usual, **given, "looks": tuple(given.get("looks") or ())}
+    )
+    if rule.reference is not None and rule.reference not in arms:
+        raise UnknownNameError(
+            f"decision: no arm {rule.reference!r} to compare with; there are {', '.join(arms)}"
+        )
+    if rule.by not in (AT_END, OVER_RUN):
+        raise InvalidInputError(f"decision: by is {AT_END!r} or {OVER_RUN!r}; got {rule.by!r}")
+    if not (0 < rule.level < 1 and rule.margin >= 0):
+        raise InvalidInputError(
+            "decision: level lies between 0 and 1, and margin is 0 or more; got"
+            f" {rule.level} and {rule.margin}"
+        )
+    ascending = tuple(sorted(set(rule.looks)))
+    if rule.looks and (ascending != rule.looks or rule.looks[0] < 2 or rule.looks[-1] != seeds):
+        raise InvalidInputError(
+            f"decision: looks are numbers of seeds, 2 or more and ascending, the last {seeds}, all"
+            f" seeds; got {list(rule.looks)}"
+        )
+    return rule

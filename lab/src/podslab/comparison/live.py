@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from podslab.comparison.comparison import ComparisonSpec, RunOf
+from podslab.comparison.comparison import ComparisonSpec, RunKey
 from podslab.durations import duration
+from podslab.engine.pool import Job, Watcher
 from podslab.evaluation.records import Evaluation, evaluations
 from podsrl.rollout_log.files import DamagedFileWarning
 from podsrl.rollout_log.run_folder import RunFolder
@@ -35,8 +36,8 @@ class State:
         return cls(seconds, points)
 
 
-class Live:
-    """Called by `compare` as its `watch`; prints the runs that are being trained.
+class Live(Watcher):
+    """Prints the runs that are being trained.
 
     A terminal gets one line that changes. Anything else, such as a file, gets the lines of runs
     that have ended only.
@@ -53,25 +54,30 @@ class Live:
         self.spec = spec
         self.labels = labels
         self.out = out or sys.stderr
-        self._running: list[RunOf] = []
         self._began = time.monotonic()
         self._at_first = self._work_done()
 
-    def __call__(self, running: Sequence[RunOf]) -> None:
-        """Say which runs have ended since the last call, and how far those that run are."""
-        for run in self._running:
-            if run not in running and self.spec.run_folder(run).finished() is not None:
-                self._clear()
-                print(self._ended(run), file=self.out, flush=True)
-        self._running = list(running)
-        if running and self.out.isatty():
-            parts = [self._doing(run) for run in running]
+    def ended(self, job: Job, seconds: float, problem: str | None) -> None:
+        """A line for a run that has ended as it should."""
+        run = self._key_of(job)
+        if problem is None and run is not None:
+            self._clear()
+            print(self._ended(run), file=self.out, flush=True)
+
+    def looks(self, at_work: Sequence[Job]) -> None:
+        """How far the runs are that are being trained."""
+        runs = [run for job in at_work if (run := self._key_of(job)) is not None]
+        if runs and self.out.isatty():
+            parts = [self._doing(run) for run in runs]
             self._clear()
             print(
                 "   ".join([*parts, self._left()])[: _columns()], end="", file=self.out, flush=True
             )
 
-    def _doing(self, run: RunOf) -> str:
+    def _key_of(self, job: Job) -> RunKey | None:
+        return next((run for run in self.spec.runs() if run.name == job.name), None)
+
+    def _doing(self, run: RunKey) -> str:
         state = State.of(self.spec.run_folder(run))
         name = self._name(run)
         if not state.points:
@@ -79,7 +85,7 @@ class Live:
         right = f"{_percent(state.points[-1])} right"
         return f"{name}: {state.seconds:.0f} of {self.spec.amount:g} s, {right}"
 
-    def _ended(self, run: RunOf) -> str:
+    def _ended(self, run: RunKey) -> str:
         points = State.of(self.spec.run_folder(run)).points
         curve = " → ".join(f"{100 * point.mean('answer_accuracy'):.0f}" for point in points)
         return f"  {self._name(run):<{self._width()}}  {curve} % right"
@@ -98,7 +104,7 @@ class Live:
         spent = [State.of(self.spec.run_folder(run)).seconds for run in runs]
         return sum(min(seconds / self.spec.amount, 1.0) for seconds in spent) / len(runs)
 
-    def _name(self, run: RunOf) -> str:
+    def _name(self, run: RunKey) -> str:
         seed = f" seed {run.seed}" if len(self.spec.seeds) > 1 else ""
         return f"{self.labels.get(run.arm, run.arm)}{seed}"
 

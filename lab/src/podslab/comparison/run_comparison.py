@@ -1,41 +1,71 @@
-"""Running a comparison: one process per run, killed and continued at will."""
+"""Carrying out a comparison: tuning, then seeds in looks, killed and continued at will."""
 
-import os
-import shutil
-import sys
-import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from filelock import Timeout
-
-from podslab.comparison.comparison import ComparisonSpec, RunOf, Shard, lock_of
-from podslab.comparison.run_process import RunProcess
+from podslab.comparison.answer import Answer, judged
+from podslab.comparison.comparison import RATES, ComparisonSpec, RunKey, Shard
+from podslab.comparison.tuning import chosen_rates
 from podslab.durations import duration
+from podslab.engine.looks import train_in_looks
+from podslab.engine.pool import Job, Pool, Watcher
 from podslab.evaluation.records import evaluations
-from podsrl.errors import InvalidInputError
+from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl import checkpoint
 
-_LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
+
+@dataclass(frozen=True)
+class RunJob:
+    """A run of a comparison, as a job of the pool."""
+
+    comparison: ComparisonSpec
+    key: RunKey
+
+    @property
+    def name(self) -> str:
+        """As the ledger has it."""
+        return self.key.name
+
+    @property
+    def run(self) -> RunFolder:
+        """Where it is recorded."""
+        return self.comparison.run_folder(self.key)
+
+    @property
+    def clock(self) -> str:
+        """What its training time is measured in."""
+        return str(self.comparison.arms[self.key.arm].get("training_clock") or "wall")
+
+    def words(self) -> list[str]:
+        """The words of its process after Python's name."""
+        return ["-m", "podslab.comparison.run_worker", str(self.comparison.folder), self.key.path]
+
+    def is_finished(self) -> bool:
+        """Whether it was trained to its end."""
+        return self.run.finished() is not None
 
 
 @dataclass
 class Outcome:
-    """How many runs are done, and why others failed."""
+    """What came of a comparison.
+
+    Args:
+        done: The number of reported runs that are done.
+        failed: Why others failed, by their names.
+        answer: What the runs say; None where nothing is judged, or runs are missing.
+    """
 
     done: int = 0
-    failed: dict[RunOf, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    answer: Answer | None = None
 
 
 def compare(
     spec: ComparisonSpec,
     shard: Shard,
-    say: Callable[[str], None] = lambda line: None,
+    watcher: Watcher | None = None,
     at_once: int = 1,
-    watch: Callable[[Sequence[RunOf]], None] = lambda running: None,
 ) -> Outcome:
     """Train every run of our shard that is not finished; finished ones are not touched.
 
@@ -43,110 +73,61 @@ def compare(
     that crashes is left out, and the others go on.
 
     Args:
-        spec: from `open_comparison`.
-        shard: which runs are ours.
-        say: called with one line when a run starts: which, how many are done, the time left.
-        at_once: how many runs are trained side by side, each in a process of its own.
-        watch: called with the runs that are being trained, a few times per second.
+        spec: The plan, from `open_comparison`.
+        shard: Which runs are ours. With one shard alone a comparison may stop at a planned look.
+        watcher: It hears of runs that start and end.
+        at_once: How many runs are trained side by side, each in a process of its own.
 
     Raises:
-        PodsError: a run ended with a user's error, which the others would share.
+        PodsError: A run ended with a user's error, which the others would share.
+        InvalidInputError: Learning rates can't be chosen, as tuning runs are missing.
     """
-    runs = shard.of(spec)
-    waiting = deque(run for run in runs if spec.run_folder(run).finished() is None)
-    problems = dict[RunOf, str | None]()
-    took = list[float]()
-    training = list[_Training]()
-    outcome = Outcome()
-    try:
-        while waiting or training:
-            while waiting and len(training) < at_once:
-                run = waiting.popleft()
-                if not _prepare(spec.run_folder(run)):  # another process finished it
-                    continue
+    pool = Pool(
+        ledger=spec.ledger(),
+        launch=spec.launch,
+        at_once=at_once,
+        watcher=watcher or Watcher(),
+    )
+    if spec.tuning is not None and not spec.chosen_rates():
+        pool.make(_jobs(spec, shard.part_of(spec.tuning_runs(), spec.tuning.seeds)))
+        rates = chosen_rates(spec)
+        files.write_json(spec.folder / RATES, rates)
 
-                failed = sum(problem is not None for problem in problems.values())
-                done = len(runs) - len(waiting) - len(training) - failed - 1
-                left = fmean(took) * (len(waiting) + 1) / at_once if took else 0.0
-                left_in_words = f"  about {duration(left)} left" if left else ""
-                say(f"[{done}/{len(runs)}]  {run.arm} seed {run.seed}{left_in_words}")
-
-                training.append(_Training.start(spec, run))
-
-            watch([running.run for running in training])
-            _wait_for_any(training)
-
-            for ended in [running for running in training if not running.process.is_alive]:
-                training.remove(ended)
-                problem = ended.process.problem()
-                problems[ended.run] = problem
-                if problem is None:
-                    took.append(time.monotonic() - ended.process.began)
-
-        watch([])
-    finally:
-        for running in training:
-            running.process.stop()
-
-    for run in runs:
-        if problem := problems.get(run) or _points_problem(spec, run):
-            outcome.failed[run] = problem
-        else:
-            outcome.done += 1
+    trained = _train_seeds(spec, shard, pool)
+    outcome = Outcome(failed={**pool.failed})
+    for run in trained:
+        if run.name not in outcome.failed and (problem := _points_problem(spec, run)):
+            outcome.failed[run.name] = problem
+    outcome.done = len(trained) - sum(run.name in outcome.failed for run in trained)
+    if not outcome.failed:
+        outcome.answer = judged(spec)
     return outcome
 
 
-@dataclass(frozen=True)
-class _Training:
-    """A run that is being trained."""
+def _train_seeds(spec: ComparisonSpec, shard: Shard, pool: Pool) -> list[RunKey]:
+    """Train our reported runs, in looks where all of them are ours, and give them back."""
+    if shard.count > 1:
+        mine = shard.part_of(spec.runs(), spec.seeds)
+        pool.make(_jobs(spec, mine))
+        return mine
 
-    run: RunOf
-    process: RunProcess
+    def train(places: Sequence[int]) -> None:
+        seeds = [spec.seeds[place] for place in places]
+        pool.make(_jobs(spec, [run for run in spec.runs() if run.seed in seeds]))
 
-    @classmethod
-    def start(cls, spec: ComparisonSpec, run: RunOf) -> "_Training":
-        folder = spec.run_folder(run).path
-        python = list(spec.launch) or [sys.executable]
-        module = ["-m", "podslab.comparison.comparison_process"]
+    def is_decided(seeds: int, level: float) -> bool:
+        answer = judged(spec, seeds, level)
+        return answer is not None and answer.is_decided
 
-        environment = dict(os.environ)
-        if spec.arms[run.arm].get("training_clock") == "cpu":
-            # the clock adds up the seconds of all threads, so that a second one would not count
-            environment.setdefault("OMP_NUM_THREADS", "1")
-
-        process = RunProcess.start(
-            name=f"{run.arm} seed {run.seed}",
-            command=[*python, *module, str(spec.folder), run.arm, str(run.seed)],
-            log=folder.with_name(f"{folder.name}.log"),
-            environment=environment,
-        )
-        return cls(run, process)
+    looked = train_in_looks(spec.looks, train, is_decided, has_time=lambda seeds: True)
+    return [run for run in spec.runs() if run.seed in spec.seeds[: looked.seeds]]
 
 
-def _wait_for_any(training: Sequence[_Training]) -> None:
-    """Wait until a process ends, at most for a moment."""
-    until = time.monotonic() + _LOOK_EVERY
-    while time.monotonic() < until and all(running.process.is_alive for running in training):
-        time.sleep(0.02)
+def _jobs(spec: ComparisonSpec, runs: Sequence[RunKey]) -> list[Job]:
+    return [RunJob(spec, run) for run in runs]
 
 
-def _prepare(folder: RunFolder) -> bool:
-    """Clear away what a killed run left, unless it can be resumed; False if it is finished."""
-    try:
-        with lock_of(folder):
-            if folder.finished() is not None:
-                return False
-            if checkpoint.last_complete(folder.path) is None and folder.path.exists():
-                shutil.rmtree(folder.path)
-            return True
-    except Timeout as error:
-        raise InvalidInputError(
-            f"another `pods compare` is at work on {folder.path}; wait for it, or give each its"
-            " own part with --shard i/k"
-        ) from error
-
-
-def _points_problem(spec: ComparisonSpec, run: RunOf) -> str | None:
+def _points_problem(spec: ComparisonSpec, run: RunKey) -> str | None:
     """A step that is longer than the way between two evaluations makes one of the two."""
     folder = spec.run_folder(run)
     made = len(evaluations(folder))
@@ -159,3 +140,36 @@ def _points_problem(spec: ComparisonSpec, run: RunOf) -> str | None:
         f" {folder.path} to run it again; if most steps are that long, ask for fewer evaluations"
         " or a larger budget, in a new output_dir"
     )
+
+
+class Progress(Watcher):
+    """Says in one line which run starts, how many are done, and the time that is left.
+
+    Args:
+        runs: The number of runs of the comparison.
+        say: Called with the line.
+        at_once: How many runs are trained side by side.
+    """
+
+    def __init__(self, runs: int, say: Callable[[str], None], at_once: int = 1) -> None:
+        self.runs = runs
+        self.say = say
+        self.at_once = at_once
+        self._took: list[float] = []
+
+    def starts(self, job: Job, others: int) -> None:
+        """One line for each run that starts."""
+        left = fmean(self._took) * (others + 1) / self.at_once if self._took else 0.0
+        time_left = f"  about {duration(left)} left" if left else ""
+        self.say(f"[{len(self._took)}/{self.runs}]  {job.name}{time_left}")
+
+    def ended(self, job: Job, seconds: float, problem: str | None) -> None:
+        """Learn how long a run takes; tell why one failed."""
+        self._took.append(seconds)
+        if problem is not None:
+            self.say(f"failed: {job.name}: {problem}")
+
+
+def failures(failed: Mapping[str, str]) -> list[str]:
+    """One line for each run that failed."""
+    return [f"failed: {name}: {problem}" for name, problem in failed.items()]

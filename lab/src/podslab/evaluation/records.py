@@ -34,6 +34,8 @@ class Evaluation:
             in the file null, is an answer that could not be scored.
         greedy_rewards: The reward of the likeliest answer to each problem; () where it was not
             measured.
+        rows_passed: The number of rows that had a forward and a backward pass so far, counted in
+            every pass; 0 where it is not known.
     """
 
     step: int
@@ -51,6 +53,7 @@ class Evaluation:
     tokens_generated: int = 0
     rewards: Sequence[Sequence[float | None]] = ()
     greedy_rewards: Sequence[float | None] = ()
+    rows_passed: int = 0
 
     def mean(self, measure: str) -> float:
         """The mean over repeats of one of the measures."""

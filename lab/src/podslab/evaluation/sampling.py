@@ -83,6 +83,8 @@ class Scores:
         standard_error: Of the mean answer accuracy, over problems, since repeats of one problem are
             not independent.
         unscorable: How many completions could not be graded.
+        rewards: Of every problem and repeat 1 for a right answer, 0 for a wrong one, and None where
+            it could not be graded.
     """
 
     answer_accuracy: list[float]
@@ -91,6 +93,7 @@ class Scores:
     mean_length: list[float]
     standard_error: float
     unscorable: int
+    rewards: list[list[float | None]]
 
 
 def sample_and_grade(
@@ -164,6 +167,10 @@ def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
         mean_length=length_P_K.mean(axis=0).tolist(),
         standard_error=_standard_error(right_P_K),
         unscorable=sum(graded.answer is None for row in graded_P_K for graded in row),
+        rewards=[
+            [None if graded.answer is None else float(graded.answer) for graded in row]
+            for row in graded_P_K
+        ],
     )
 
 

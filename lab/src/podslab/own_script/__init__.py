@@ -15,7 +15,7 @@ __all__ = ["compare"]
 
 
 def compare(
-    script: str, arguments: tuple[str, ...] = (), folder: str = "pods-compare", **wishes: Any
+    script: str, arguments: tuple[str, ...] = (), folder: str = "pods-compare", **options: Any
 ) -> "Answer":
     """Compare methods on a script, as `pods compare` does; a second call goes on.
 
@@ -23,8 +23,8 @@ def compare(
         script: A file that trains with TRL's `GRPOTrainer` or `PODSTrainer`.
         arguments: Its own.
         folder: Where all is recorded.
-        wishes: `hours`, `methods`, `questions`, `answers`, `gpus` and `launch` of
-            `podslab.own_script.run_plan.Wishes`.
+        options: `hours`, `methods`, `questions`, `answers`, `gpus` and `launch` of
+            `podslab.own_script.run_plan.CompareOptions`.
 
     Returns:
         The answer; printed it is a table with sentences, and `answer.draw(path)` draws the curves.
@@ -33,8 +33,8 @@ def compare(
         InvalidInputError: The script can't be compared, or the hours are too few.
         PodsError: The script fails.
     """
-    from podslab.own_script.run_plan import RunningComparison, Wishes, make_plan
+    from podslab.own_script.run_plan import CompareOptions, RunningComparison, make_plan
 
-    asked = Wishes(script, arguments, Path(folder), **wishes)
+    asked = CompareOptions(script, arguments, Path(folder), **options)
     plan, _, costs = make_plan(asked, print)
     return RunningComparison(plan, costs, asked.folder, asked.gpus, print).run()

@@ -1,6 +1,5 @@
 """What the runs say: which method, at which rate, reached what, and how sure that is."""
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,15 @@ from podslab.columns import aligned
 from podslab.durations import duration
 from podslab.evaluation.records import evaluations
 from podslab.own_script.job import MINIBATCHES, YOURS, Arm
-from podslab.own_script.plan import EVALUATIONS, Plan
+from podslab.own_script.plan import EVALUATIONS, LOOKS, Plan
 from podslab.recommend.answer import over_cost
 from podslab.recommend.known_worth import MeasuredWorth
 from podslab.recommend.measured_steps import MeasuredSteps
 from podslab.report.drawing import looks, render, style
 from podslab.report.summary import UNKNOWN
 from podslab.statistics.curves import ArmCurves
+from podslab.statistics.differences import BETTER, OPEN, WORSE, Verdict, verdicts
+from podslab.statistics.run_curve import OVER_RUN, RunCurve, arm_curves, mean_of_scored
 from podslab.statistics.worth import step_value
 from podsrl.errors import listed
 from podsrl.rollout_log import files
@@ -28,70 +29,40 @@ from podsrl.rollout_log.run_folder import PHASES, RunFolder
 
 #: What methods are compared with, where it is one of them; else the first one.
 _REFERENCE = "grpo"
-#: How often an interval holds the truth.
-_LEVEL = 0.95
-
-
-def mean_of_scored(rewards: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
-    """The mean of the rewards that are numbers; NaN where none is.
-
-    >>> mean_of_scored(np.array([[1.0, np.nan], [np.nan, np.nan]]), axis=1)
-    array([ 1., nan])
-    """
-    is_scored = np.isfinite(rewards)
-    number = is_scored.sum(axis=axis)
-    total = np.where(is_scored, rewards, 0.0).sum(axis=axis)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+#: What methods are judged by: a mean over the run tells which one learns faster, too, where all
+#: come to the best reward in the end.
+_BY = OVER_RUN
+#: An interval that is as wide as this share of all rewards that were seen tells nothing.
+_TELLS_NOTHING = 1.0
 
 
 @dataclass(frozen=True)
-class Curve:
+class ReportedRun:
     """A run of one method and seed.
 
     Args:
-        seconds_T: The training time of each measurement.
-        steps_T: The optimiser steps until then.
-        rewards_T_P_K: The rewards of K answers to each of P questions, at T measurements; NaN of
-            an answer that could not be scored.
-        greedy_T_P: Those of the likeliest answers.
+        curve: Its measurements.
         phases: Seconds of training by phase.
         config: The run's settings.
     """
 
-    seconds_T: np.ndarray
-    steps_T: np.ndarray
-    rewards_T_P_K: np.ndarray
-    greedy_T_P: np.ndarray
+    curve: RunCurve
     phases: Mapping[str, float]
     config: Mapping[str, Any]
 
     @property
     def steps(self) -> int:
         """Optimiser steps in all."""
-        return int(self.steps_T[-1])
-
-    @property
-    def rewards_T(self) -> np.ndarray:
-        """The mean reward at each measurement."""
-        return mean_of_scored(self.rewards_T_P_K, axis=(1, 2))
+        return int(self.curve.steps_T[-1])
 
     @classmethod
-    def of(cls, folder: RunFolder) -> "Curve":
+    def of(cls, folder: RunFolder) -> "ReportedRun":
         """Read a finished run."""
-        points = evaluations(folder)
         rows = folder.metrics()
         phases = {}
         for phase in PHASES:
             phases[phase] = sum(row.get(f"pods/seconds_{phase}") or 0.0 for row in rows)
-
-        return cls(
-            seconds_T=np.array([point.training_seconds for point in points]),
-            steps_T=np.array([point.step for point in points]),
-            rewards_T_P_K=np.array([point.rewards for point in points], dtype=float),
-            greedy_T_P=np.array([point.greedy_rewards for point in points], dtype=float),
-            phases=phases,
-            config=folder.config(),
-        )
+        return cls(RunCurve.of(evaluations(folder)), phases, folder.config())
 
 
 @dataclass(frozen=True)
@@ -99,106 +70,25 @@ class Measured:
     """All methods at one seed."""
 
     seed: int
-    curves: Mapping[str, Curve]
+    runs: Mapping[str, ReportedRun]
 
     @classmethod
-    def of(cls, seed: int, runs: Mapping[str, RunFolder]) -> "Measured":
+    def of(cls, seed: int, folders: Mapping[str, RunFolder]) -> "Measured":
         """Read the runs of a seed, which are finished."""
-        return cls(seed, {method: Curve.of(folder) for method, folder in runs.items()})
+        return cls(seed, {method: ReportedRun.of(folder) for method, folder in folders.items()})
 
 
-@dataclass(frozen=True)
-class Difference:
-    """How much more reward a method has at the end than another, with a 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low > 0 or self.high < 0
-
-
-def arm_curves(by_seed: Sequence[Measured], method: str) -> ArmCurves:
-    """The learning curves of a method, by the mean reward of the sampled answers."""
-    curves = [seed.curves[method] for seed in by_seed]
-    longest = max(len(curve.steps_T) for curve in curves)
-
-    def table(values_of_curves: Sequence[np.ndarray]) -> np.ndarray:
-        # A run that lacks a measurement has NaN in its place.
-        return np.array(
-            [
-                np.pad(values, (0, longest - len(values)), constant_values=np.nan)
-                for values in values_of_curves
-            ]
-        )
-
-    rewards = np.concatenate([curve.rewards_T_P_K.ravel() for curve in curves])
-    is_binary = np.isin(rewards[np.isfinite(rewards)], (0.0, 1.0)).all()
-    answers = float(curves[0].rewards_T_P_K[0].size) if is_binary else np.nan
-    unknown = np.full((len(curves), longest), np.nan)
-    return ArmCurves(
-        arm=method,
-        seeds=tuple(seed.seed for seed in by_seed),
-        steps=table([curve.steps_T.astype(float) for curve in curves]),
-        seconds=table([curve.seconds_T for curve in curves]),
-        generated=unknown,
-        trained=unknown,
-        accuracy=table([curve.rewards_T for curve in curves]),
-        length=unknown,
-        # Only of rights and wrongs it is known how far chance moves their share.
-        answers=np.full((len(curves), longest), answers),
-    )
-
-
-def difference(by_seed: Sequence[Measured], method: str, reference: str) -> Difference:
-    """The paired difference of two methods, at the end.
-
-    Two things could be otherwise: the seeds, by Student's t over their differences, and the
-    questions, by the spread of a question's difference. The wider interval of the two counts.
-    """
-    from scipy.special import ndtri, stdtrit
-
-    # Of each seed and question, over answers: shape (S, P).
-    ends = [
-        mean_of_scored(seed.curves[method].rewards_T_P_K[-1], axis=-1)
-        - mean_of_scored(seed.curves[reference].rewards_T_P_K[-1], axis=-1)
-        for seed in by_seed
-    ]
-    difference_S_P = np.array(ends)
-    mean = float(mean_of_scored(difference_S_P))
-    per_question_P = mean_of_scored(difference_S_P, axis=0)
-    per_question_P = per_question_P[np.isfinite(per_question_P)]
-    if len(per_question_P) < 2:
-        return Difference(mean, -math.inf, math.inf)
-
-    quantile = 1 - (1 - _LEVEL) / 2
-    error = ndtri(quantile) * per_question_P.std(ddof=1) / math.sqrt(len(per_question_P))
-    seeds = len(difference_S_P)
-    if seeds > 1:
-        per_seed_S = mean_of_scored(difference_S_P, axis=1)
-        of_seeds = stdtrit(seeds - 1, quantile) * per_seed_S.std(ddof=1) / math.sqrt(seeds)
-        error = max(error, of_seeds)
-    return Difference(mean, mean - float(error), mean + float(error))
-
-
-def is_certain(by_seed: Sequence[Measured]) -> bool:
-    """Whether the intervals of all pairs of methods leave out 0."""
-    if not by_seed:
-        return False
-    pairs = itertools.combinations(by_seed[0].curves, 2)
-    return all(difference(by_seed, one, other).is_certain for one, other in pairs)
-
-
-def noise_of(rewards_P_K: np.ndarray, questions: int) -> float:
+def noise_of(rewards_P_K: np.ndarray, questions: int | None = None) -> float:
     """The difference in reward that two equally good methods may show over so many questions.
 
-    Twice the standard error of the difference of two means, by the spread over P questions.
+    Twice the standard error of the difference of two means, by the spread over P questions; P of
+    them, unless a number is given.
     """
     per_question_P = mean_of_scored(rewards_P_K, axis=1)
     per_question_P = per_question_P[np.isfinite(per_question_P)]
+    if len(per_question_P) < 2:
+        return math.inf
+    questions = questions or len(per_question_P)
     return float(2 * math.sqrt(2) * per_question_P.std(ddof=1) / math.sqrt(questions))
 
 
@@ -208,16 +98,20 @@ class Answer:
 
     Args:
         plan: What was run.
+        seconds: The training time of each run.
         best: The arm of each method, with the rate that was chosen.
         by_seed: The reported runs.
+        level: The level of the look that they are judged at, over all methods.
         failed: Why runs failed, by their names.
         elsewhere: The costs of steps that `pods recommend` measured into the same folder, such as
             on a larger machine.
     """
 
     plan: Plan
+    seconds: float
     best: Mapping[str, Arm]
     by_seed: Sequence[Measured]
+    level: float
     failed: Mapping[str, str]
     elsewhere: MeasuredSteps | None = None
 
@@ -228,6 +122,21 @@ class Answer:
     def reference(self) -> str:
         """What others are compared with."""
         return _REFERENCE if _REFERENCE in self.best else next(iter(self.best))
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether every method is better or worse than the reference."""
+        if not self.by_seed:
+            return False
+        return all(verdict.says != OPEN for verdict in self._verdicts(self.reference).values())
+
+    def _verdicts(self, reference: str) -> dict[str, Verdict]:
+        """What is said of each method beside another one."""
+        values = {
+            method: np.array([seed.runs[method].curve.value_P(_BY) for seed in self.by_seed])
+            for method in self.best
+        }
+        return {found.arm: found for found in verdicts(values, reference, self.level)}
 
     def lines(self) -> list[str]:
         """The table, the conclusions, and the fields to paste."""
@@ -259,19 +168,21 @@ class Answer:
 
         rows = [heads]
         for method, arm in self.best.items():
-            curves = [seed.curves[method] for seed in self.by_seed]
-            phases = [curve.phases for curve in curves]
+            runs = [seed.runs[method] for seed in self.by_seed]
+            curves = [run.curve for run in runs]
+            phases = [run.phases for run in runs]
             rewards = [curve.rewards_T_P_K for curve in curves]
+            greedy = [curve.greedy_T_P[-1] for curve in curves if curve.greedy_T_P is not None]
             rows.append(
                 [
                     method,
                     f"{arm.learning_rate:.3g}",
-                    f"{np.mean([curve.steps for curve in curves]):.0f}",
+                    f"{np.mean([run.steps for run in runs]):.0f}",
                     _over_seeds([of_seed[0] for of_seed in rewards]),
                     _over_seeds([of_seed[-1] for of_seed in rewards]),
-                    _over_seeds([of_seed[1:] for of_seed in rewards]),
+                    _over_seeds([curve.value_P(_BY) for curve in curves]),
                     _over_seeds([np.fmax.reduce(of_seed[-1], axis=-1) for of_seed in rewards]),
-                    _over_seeds([curve.greedy_T_P[-1] for curve in curves]),
+                    _over_seeds(greedy),
                     _share(phases, "generate"),
                     _share(phases, "update"),
                 ]
@@ -284,27 +195,30 @@ class Answer:
         if len(self.best) < 2 or not self.by_seed or self._nothing_varies():
             return []
 
-        reference = arm_curves(self.by_seed, self.reference)
+        reference = self._arm_curves(self.reference)
         found = []
         for method in self.best:
             if method == self.reference:
                 continue
-            config = self.by_seed[0].curves[method].config
+            config = self.by_seed[0].runs[method].config
             found.append(
                 MeasuredWorth(
                     method=method,
                     rollouts_per_row=config["num_rollouts"] / config["num_generations"],
-                    value=step_value(reference, arm_curves(self.by_seed, method)),
+                    value=step_value(reference, self._arm_curves(method)),
                 )
             )
         return found
 
+    def _arm_curves(self, method: str) -> ArmCurves:
+        return arm_curves(method, {seed.seed: seed.runs[method].curve for seed in self.by_seed})
+
     def what_steps_are_worth(self) -> list[str]:
         """A line for each method: worth, cost, quotient, and where it would break even."""
-        curves = [seed.curves[self.reference] for seed in self.by_seed]
-        seconds = sum(curve.seconds_T[-1] for curve in curves) / sum(
-            curve.steps for curve in curves
-        )
+        runs = [seed.runs[self.reference] for seed in self.by_seed]
+        all_seconds = sum(run.curve.seconds_T[-1] for run in runs)
+        seconds = all_seconds / sum(run.steps for run in runs)
+
         rows = [["", "worth", "cost", "worth / cost", "breaks even at"]]
         undefined = []
         for one in self.worths():
@@ -354,15 +268,14 @@ class Answer:
 
     def conclusions(self) -> list[str]:
         """What is certain, and what these runs can't show."""
-        first = next(iter(self.by_seed[0].curves.values()))
-        questions = first.rewards_T_P_K.shape[1]
+        questions = self._curves()[0].rewards_T_P_K.shape[1]
         seeds = len(self.by_seed)
         many = "one seed" if seeds == 1 else f"{seeds} seeds"
-
         lines = [
-            f"After {duration(self.plan.seconds)} of training, {many}, {questions} questions,"
-            f" {self.plan.answers} answers to each:"
+            f"Over {duration(self.seconds)} of training, {many}, {questions} questions,"
+            f" {self.plan.answers} answers to each; judged by the mean reward over the run:"
         ]
+
         scored = self._scored()
         if len(scored) == 0:
             return [*lines, "no answer could be scored in any run: look at your reward function"]
@@ -373,32 +286,51 @@ class Answer:
             )
             return lines
 
-        for method in self.best:
-            if method == self.reference:
-                continue
-            found = difference(self.by_seed, method, self.reference)
-            interval = f"(95 % interval {found.low:+.3f} to {found.high:+.3f})"
-            if found.is_certain:
-                how = "more" if found.mean > 0 else "less"
-                lines.append(
-                    f"{method} has {abs(found.mean):.3f} {how} reward than {self.reference}"
-                    f" {interval}"
-                )
-            else:
-                lines.append(
-                    f"{method} and {self.reference}: no difference that these runs can show"
-                    f" {interval}"
-                )
-
-        lines += self._rates_at_the_edge()
+        lines += [self._conclusion(found) for found in self._verdicts(self.reference).values()]
+        lines.append(
+            f"A false difference in any of these is at most as likely as {self.level:.2g}."
+            " Intervals are of 95 %, by seeds and by questions, and the wider one is shown."
+        )
+        lines += [*self._collapsed(), *self._rates_at_the_edge()]
         answers = sum(curve.rewards_T_P_K.size for curve in self._curves())
         if len(scored) < answers:
             lines.append(
                 f"{1 - len(scored) / answers:.1%} of the answers could not be scored, and are left"
                 " out"
             )
-        if seeds < 3:
-            lines.append("few seeds: more --hours make the intervals narrower")
+        if seeds < LOOKS.seeds[1]:
+            lines.append("few seeds: more --hours train more of them")
+        return lines
+
+    def _conclusion(self, found: Verdict) -> str:
+        """One line: how a method stands to the reference, and how sure that is."""
+        low = min(found.difference.low, found.difference.wide_low)
+        high = max(found.difference.high, found.difference.wide_high)
+        interval = f"(95 % interval {low:+.3f} to {high:+.3f})"
+        if high - low > _TELLS_NOTHING * np.ptp(self._scored()):
+            interval = "(their seeds lie so far apart that these runs tell nothing)"
+
+        beside = f"{found.arm} and {self.reference}"
+        if found.says == OPEN:
+            return f"{beside}: no difference that these runs can show {interval}"
+        how = "more" if found.says == BETTER else "less"
+        return (
+            f"{found.arm} has {abs(found.difference.mean):.3f} {how} reward than {self.reference}"
+            f" {interval}"
+        )
+
+    def _collapsed(self) -> list[str]:
+        """Runs that end below where they began, by their names."""
+        lines = []
+        for seed in self.by_seed:
+            for method, run in seed.runs.items():
+                first, last = run.curve.rewards_T[0], run.curve.rewards_T[-1]
+                if last < first - noise_of(run.curve.rewards_T_P_K[0]):
+                    lines.append(
+                        f"{method} collapsed with seed {seed.seed}: {first:.3f} at first,"
+                        f" {last:.3f} at the end, at {self.best[method].learning_rate:.3g}; a lower"
+                        " rate is safer"
+                    )
         return lines
 
     def _rates_at_the_edge(self) -> list[str]:
@@ -424,14 +356,15 @@ class Answer:
         rewards = np.concatenate([curve.rewards_T_P_K.ravel() for curve in self._curves()])
         return rewards[np.isfinite(rewards)]
 
-    def _curves(self) -> list[Curve]:
+    def _curves(self) -> list[RunCurve]:
         """The curves of all methods and seeds."""
-        return [seed.curves[method] for seed in self.by_seed for method in self.best]
+        return [seed.runs[method].curve for seed in self.by_seed for method in self.best]
 
     def to_paste(self) -> list[str]:
         """The fields of the method that is certainly best, or advice to stay with the script's."""
-        best = max(self.best, key=self._reward_at_the_end)
-        if not self._is_certainly_better(best, self.reference):
+        best = max(self.best, key=self._reward_over_the_run)
+        beside_best = {} if best == self.reference else self._verdicts(best)
+        if not beside_best or beside_best[self.reference].says != WORSE:
             rate = self.best[self.reference].learning_rate
             return [
                 f"Nothing is certainly better than {self.reference}: stay with it, at"
@@ -439,8 +372,7 @@ class Answer:
                 *self._how_grpo_is_spared(),
             ]
 
-        others = [method for method in self.best if method not in (best, self.reference)]
-        as_good = [method for method in others if not self._is_certainly_better(best, method)]
+        as_good = [method for method, found in beside_best.items() if found.says != WORSE]
         level = f" ({listed(as_good)} may be as good)" if as_good else ""
         rate = self.best[best].learning_rate
         if best == YOURS:
@@ -451,19 +383,15 @@ class Answer:
             f'    PODSConfig(..., method="{name}", {self._fields(best)}learning_rate={rate:.3g})',
         ]
 
-    def _reward_at_the_end(self, method: str) -> float:
+    def _reward_over_the_run(self, method: str) -> float:
         """The mean over questions, answers and seeds; the least where nothing could be scored."""
-        ends = [seed.curves[method].rewards_T[-1] for seed in self.by_seed]
-        mean = float(np.mean(ends))
+        runs = [seed.runs[method].curve.value_P(_BY) for seed in self.by_seed]
+        mean = float(mean_of_scored(np.array(runs)))
         return mean if math.isfinite(mean) else -math.inf
-
-    def _is_certainly_better(self, best: str, other: str) -> bool:
-        """Whether the runs show that the method with the highest reward has more than another."""
-        return best != other and difference(self.by_seed, best, other).is_certain
 
     def _how_grpo_is_spared(self) -> list[str]:
         """TRL's own trainer has passes over rows that teach nothing, unlike GRPO as it ran here."""
-        config = self.by_seed[0].curves[self.reference].config
+        config = self.by_seed[0].runs[self.reference].config
         if self.reference != _REFERENCE or not config.get("skip_zero_advantage"):
             return []
         return [
@@ -473,7 +401,7 @@ class Answer:
 
     def _fields(self, method: str) -> str:
         """What a method's name leaves open, as it ran."""
-        config = self.by_seed[0].curves[method].config
+        config = self.by_seed[0].runs[method].config
         names = ["num_rollouts", "num_generations"]
         if method == MINIBATCHES:
             names += ["steps_per_generation", "skip_zero_advantage"]
@@ -486,11 +414,11 @@ class Answer:
             axes = figure.add_subplot()
 
             for method, look in looks(self.best).items():
-                curves = [seed.curves[method] for seed in self.by_seed]
+                curves = [seed.runs[method].curve for seed in self.by_seed]
                 for curve in curves:
                     axes.plot(curve.seconds_T, curve.rewards_T, color=look.color, alpha=0.3)
                 # A step that was long can take a measurement from a run, so they are not paired.
-                seconds_T = np.linspace(0.0, self.plan.seconds, EVALUATIONS + 1)
+                seconds_T = np.linspace(0.0, self.seconds, EVALUATIONS + 1)
                 at_these = [
                     np.interp(seconds_T, curve.seconds_T, curve.rewards_T) for curve in curves
                 ]

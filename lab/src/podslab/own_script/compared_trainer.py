@@ -13,12 +13,12 @@ from accelerate.utils import gather_object, set_seed
 from transformers import EarlyStoppingCallback, TrainerCallback
 from trl import GRPOTrainer
 
+from podslab.engine.measuring import Measuring
 from podslab.evaluation.records import Evaluation, append_evaluation
-from podslab.own_script.job import PROBE_STEPS, Job, Probe
+from podslab.own_script.job import PROBE_STEPS, Probe, ScriptJob
 from podslab.own_script.questions import Questions
 from podslab.own_script.settings import GivenSettings, config_of, given_settings
 from podslab.recommend.measured_steps import MeasuredStep
-from podslab.training.budget import Budget
 from podslab.training.lab_trainer import LabTrainer
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
@@ -41,7 +41,7 @@ class ComparedTrainer(LabTrainer):
     model on questions that no arm trains on, and ends the script.
     """
 
-    job: Job  # set before the script is run
+    job: ScriptJob  # set before the script is run
     began: float  # when the process was started, on the monotonic clock
     is_training = False  # whether the script has called train()
 
@@ -64,6 +64,7 @@ class ComparedTrainer(LabTrainer):
             reward_funcs,
             config_of(self.given, self.job),
             self.questions.train,
+            eval_dataset,  # for a script that evaluates before it trains
             clock=self.job.clock,
             **kwargs,
         )
@@ -111,16 +112,51 @@ class ComparedTrainer(LabTrainer):
         super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         if not measured.is_done:
             raise InvalidInputError(
-                f"training ended at step {self.state.global_step}, before its time was over: a"
-                " callback of the script stops it (should_training_stop); leave it out to compare"
+                f"training ended at step {self.state.global_step}, before its time was over:"
+                " something of the script stops it, such as a callback (should_training_stop) or a"
+                " dataset of its own that ends; leave it out to compare"
             )
         raise ScriptEnded(0)
 
-    def _measured(self) -> "_Measured | _Probe | _TimedSteps":
+    def _measured(self) -> "Measuring | _Probe | _TimedSteps":
         """What measures this run, and ends it."""
         if self.job.sizes is not None:
             return _TimedSteps(self)
-        return _Probe(self) if self.job.describe else _Measured(self)
+        if self.job.describe:
+            return _Probe(self)
+        return Measuring(self.spent, self.job.budget, self.job.schedule, self._record)
+
+    def _record(self, step: int) -> None:
+        """Measure the model after so many steps, and record it."""
+        job = self.job
+        questions = self.questions.of_job(job)
+        rewards_P_K, length = self.measure(questions, job.answers, greedy=False)
+        greedy_P_1, _ = self.measure(questions, 1, greedy=True)
+        if not self.accelerator.is_main_process:
+            return
+
+        run_state = self.pods.state
+        append_evaluation(
+            self.pods.recorder.run,
+            Evaluation(
+                step=step,
+                training_seconds=run_state.clock.training_seconds,
+                rollouts_generated=run_state.rollouts_generated,
+                rollouts_trained=run_state.rollouts_trained,
+                tokens_generated=run_state.tokens_generated,
+                rows_passed=run_state.rows_passed,
+                task=Path(job.script).stem,
+                split=job.questions,
+                problems=len(questions),
+                repeats=job.answers,
+                answer_accuracy=rewards_P_K.nanmean(dim=0).tolist(),
+                format_accuracy=(),
+                both_accuracy=(),
+                mean_length=(length,),
+                rewards=rewards_P_K.tolist(),
+                greedy_rewards=greedy_P_1[:, 0].tolist(),
+            ),
+        )
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Generate and score, which is all that a measurement wants; TRL goes on to the loss."""
@@ -194,68 +230,6 @@ class ComparedTrainer(LabTrainer):
         )
         with swapped(self, generation_config=likeliest):
             yield
-
-
-class _Measured(TrainerCallback):
-    """Measures at even points of the budget, outside training time, and stops when it is spent."""
-
-    def __init__(self, trainer: ComparedTrainer) -> None:
-        self.trainer = trainer
-        self.job = trainer.job
-        self.run = trainer.pods.recorder.run
-        self.questions = trainer.questions.of_job(trainer.job)
-        self.budget = Budget(training_seconds=trainer.job.seconds)
-        self.last_point = 0
-        self.is_done = False
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measure the untrained model, where that is wanted."""
-        self.last_point = self.budget.points(self.trainer.spent(), self.job.evaluations)
-        if state.global_step == 0 and self.job.from_start:
-            self._measure(0)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measure and save at each point of the budget; stop at the last one."""
-        spent = self.trainer.spent()
-        point = self.budget.points(spent, self.job.evaluations)
-        if point > self.last_point:
-            self.last_point = point
-            step_is_logged = control.should_log
-            self._measure(state.global_step)
-            control.should_log = step_is_logged  # a measurement is logged, too, and takes it back
-            control.should_save = True
-        self.is_done = self.budget.is_spent(spent)
-        if self.is_done:
-            control.should_training_stop = True
-
-    def _measure(self, step: int) -> None:
-        trainer = self.trainer
-        rewards_P_K, length = trainer.measure(self.questions, self.job.answers, greedy=False)
-        greedy_P_1, _ = trainer.measure(self.questions, 1, greedy=True)
-        if not trainer.accelerator.is_main_process:
-            return
-
-        run_state = trainer.pods.state
-        append_evaluation(
-            self.run,
-            Evaluation(
-                step=step,
-                training_seconds=run_state.clock.training_seconds,
-                rollouts_generated=run_state.rollouts_generated,
-                rollouts_trained=run_state.rollouts_trained,
-                tokens_generated=run_state.tokens_generated,
-                task=Path(self.job.script).stem,
-                split=self.job.questions,
-                problems=len(self.questions),
-                repeats=self.job.answers,
-                answer_accuracy=rewards_P_K.nanmean(dim=0).tolist(),
-                format_accuracy=(),
-                both_accuracy=(),
-                mean_length=(length,),
-                rewards=rewards_P_K.tolist(),
-                greedy_rewards=greedy_P_1[:, 0].tolist(),
-            ),
-        )
 
 
 class _Probe(TrainerCallback):
@@ -355,12 +329,12 @@ def _machine() -> str:
     return f"{environment['cpu']}, {environment['cores']} cores"
 
 
-def _as(job: Job, method: str) -> Job:
+def _as(job: ScriptJob, method: str) -> ScriptJob:
     return replace(job, method=method)
 
 
 def _all_settings(
-    given: GivenSettings, job: Job
+    given: GivenSettings, job: ScriptJob
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """All fields of each method's config as plain values, and why others do not fit the script."""
     methods = {}

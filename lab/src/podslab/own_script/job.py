@@ -1,19 +1,17 @@
-"""What one process is told: which script to run, as which arm, and what to measure."""
+"""One run of a script: as which arm, for how long, and what of it is measured."""
 
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from podslab.engine.budget import Budget
+from podslab.engine.measuring import Schedule
 from podsrl.rollout_log import files
+from podsrl.rollout_log.run_folder import RunFolder
 
 #: The questions to choose learning rates by, and those that are reported; no question is in both.
 TUNING, REPORTED = "tuning", "reported"
-
-
-def told_by(job_file: Path) -> Path:
-    """Where the process of a job writes why it fails."""
-    return job_file.with_suffix(".problem.json")
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,27 @@ class StepSizes:
     rollouts_per_row: int
     trains_on_all: bool = False
 
+    @property
+    def name(self) -> str:
+        """The sizes in words.
+
+        >>> StepSizes(1).name, StepSizes(4).name, StepSizes(4, trains_on_all=True).name
+        ('grpo, n = m', 'pods, n = 4 m', 'grpo, all of n = 4 m')
+        """
+        if self.rollouts_per_row == 1:
+            return "grpo, n = m"
+        all_of = "all of " if self.trains_on_all else ""
+        return f"{self.method}, {all_of}n = {self.rollouts_per_row} m"
+
+    @property
+    def method(self) -> str:
+        """The method that such a step is one of."""
+        return "grpo" if self.trains_on_all or self.rollouts_per_row == 1 else "pods"
+
 
 @dataclass(frozen=True)
-class Job:
-    """One run of the script.
+class ScriptJob:
+    """One run of the script, as a job of the pool.
 
     Args:
         script: The file.
@@ -102,8 +117,50 @@ class Job:
     sizes: StepSizes | None = None
     timed_steps: int = 0
 
+    @property
+    def name(self) -> str:
+        """The run in words, as messages and the ledger call it."""
+        if self.describe:
+            return f"a look at {self.script}"
+        if self.sizes is not None:
+            return f"{self.script} at {self.sizes.name}"
+        if self.questions == TUNING:
+            return f"tuning {Path(self.folder).parent.name} seed {self.seed}"
+        return f"{self.method} seed {self.seed}"
+
+    @property
+    def run(self) -> RunFolder:
+        """Where it is recorded."""
+        return RunFolder(self.folder)
+
+    @property
+    def file(self) -> Path:
+        """Where its process reads it."""
+        folder = Path(self.folder)
+        return folder.with_name(f"{folder.name}.json")
+
+    @property
+    def budget(self) -> Budget:
+        """What it may spend."""
+        return Budget(training_seconds=self.seconds)
+
+    @property
+    def schedule(self) -> Schedule:
+        """When it is measured; each measurement leaves a checkpoint to go on from."""
+        return Schedule(points=self.evaluations, at_start=self.from_start, saves=True)
+
+    def words(self) -> list[str]:
+        """The words of its process after Python's name; writes the job for it."""
+        self.write(self.file)
+        return ["-m", "podslab.own_script.script_process", str(self.file)]
+
+    def is_finished(self) -> bool:
+        """Whether it was trained for its time."""
+        finished = self.run.finished()
+        return finished is not None and finished["training_seconds"] >= self.seconds
+
     @classmethod
-    def read(cls, path: Path) -> "Job":
+    def read(cls, path: Path) -> "ScriptJob":
         """The job that `write` wrote."""
         job = json.loads(path.read_text(encoding="utf-8"))
         sizes = job["sizes"] and StepSizes(**job["sizes"])

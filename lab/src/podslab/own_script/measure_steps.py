@@ -1,14 +1,14 @@
 """What steps of a script cost on this machine, at several sizes: a process for each."""
 
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from podslab.own_script.job import TUNING, Job, StepSizes
+from podslab.engine.pool import run_alone
+from podslab.own_script.job import TUNING, ScriptJob, StepSizes
 from podslab.own_script.plan import TUNING_SEED
-from podslab.own_script.run_plan import LOOK_EVERY, Say, clock_of, start_job
-from podslab.recommend.measured_steps import GRPO, MeasuredStep, MeasuredSteps
+from podslab.own_script.run_plan import Say, clock_of
+from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
 
@@ -50,16 +50,15 @@ def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> Measured
     machine = ""
     steps: list[MeasuredStep] = []
     for place, sizes in enumerate(SIZES, start=1):
-        name = _name(sizes)
-        say(f"{place} of {len(SIZES)}: {name}, {wanted.steps} steps after one that warms up")
+        say(f"{place} of {len(SIZES)}: {sizes.name}, {wanted.steps} steps after one that warms up")
         try:
-            step, machine = _measure(wanted, sizes, name)
+            step, machine = _measure(wanted, sizes)
         except PodsError as error:
             if not steps:
                 raise
             say(f"could not be run: {error}")
             step = MeasuredStep(
-                method=_method(sizes),
+                method=sizes.method,
                 rollouts_per_row=1 if sizes.trains_on_all else sizes.rollouts_per_row,
                 rows=(steps[0].rows or 0) * sizes.rollouts_per_row if sizes.trains_on_all else None,
                 problem=str(error),
@@ -71,18 +70,7 @@ def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> Measured
     return measured
 
 
-def _method(sizes: StepSizes) -> str:
-    return GRPO if sizes.trains_on_all or sizes.rollouts_per_row == 1 else "pods"
-
-
-def _name(sizes: StepSizes) -> str:
-    if sizes.rollouts_per_row == 1:
-        return "grpo, n = m"
-    all_of = "all of " if sizes.trains_on_all else ""
-    return f"{_method(sizes)}, {all_of}n = {sizes.rollouts_per_row} m"
-
-
-def _measure(wanted: StepsWanted, sizes: StepSizes, name: str) -> tuple[MeasuredStep, str]:
+def _measure(wanted: StepsWanted, sizes: StepSizes) -> tuple[MeasuredStep, str]:
     """The mean step of some sizes, and the machine; what the run leaves is deleted.
 
     Raises:
@@ -91,11 +79,11 @@ def _measure(wanted: StepsWanted, sizes: StepSizes, name: str) -> tuple[Measured
     kind = "all" if sizes.trains_on_all else "some"
     folder = wanted.folder / "steps" / f"{sizes.rollouts_per_row}-{kind}"
     shutil.rmtree(folder, ignore_errors=True)
-    job = Job(
+    job = ScriptJob(
         script=wanted.script,
         arguments=list(wanted.arguments),
         folder=str(folder),
-        method=_method(sizes),
+        method=sizes.method,
         seed=TUNING_SEED,
         questions=TUNING,
         most_questions=8,
@@ -104,18 +92,11 @@ def _measure(wanted: StepsWanted, sizes: StepSizes, name: str) -> tuple[Measured
         sizes=sizes,
         timed_steps=wanted.steps,
     )
-    process = start_job(job, f"{wanted.script} at {name}", wanted.launch, wanted.gpu)
     try:
-        while process.is_alive:
-            time.sleep(LOOK_EVERY)
-        problem = process.problem()
+        run_alone(job, wanted.launch, wanted.gpu)
         found = files.read_json(folder / "step.json")
     finally:
-        process.stop()
         shutil.rmtree(folder, ignore_errors=True)
-
-    if problem is not None:
-        raise PodsError(problem)
     if found is None:
-        raise PodsError(f"{wanted.script} ended without a step; all that it printed: {process.log}")
+        raise PodsError(f"{wanted.script} ended without a step: look at {folder}.log")
     return MeasuredStep(**found["step"]), str(found["machine"])

@@ -1,5 +1,6 @@
 """What is run: which methods, rates and seeds, for how long, within the hours that there are."""
 
+import ast
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -7,9 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from podslab.comparison.differences import table_of_differences
+from podslab.comparison.field_table import table_of_differences
 from podslab.durations import duration
-from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Arm, Job, Probe
+from podslab.engine.ledger import digest_of
+from podslab.engine.looks import Looks
+from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Arm, Probe, ScriptJob
 from podsrl.errors import InvalidInputError, listed
 from podsrl.methods import known_name
 from podsrl.rollout_log import files
@@ -20,10 +23,14 @@ RATES = (0.5, 1.0, 2.0, 4.0)
 GO_ON = 2
 #: The seed that rates are chosen with; it is not reported.
 TUNING_SEED = 1000
+#: After so many seeds the runs are looked at, and the comparison ends where all is decided.
+LOOKS = Looks((2, 4, 8))
 #: Seeds that every answer rests on, and how many there are at most.
-LEAST_SEEDS, MOST_SEEDS = 2, 8
+LEAST_SEEDS, MOST_SEEDS = LOOKS.seeds[0], LOOKS.seeds[-1]
 #: Measurements of a reported run, besides one before training.
 EVALUATIONS = 4
+#: The least training time of a run; a clock, and a look at the script, are too rough for less.
+_LEAST_SECONDS = 5.0
 #: What a run costs beside its training, its start and its measurements: checkpoints.
 _OVERHEAD = 1.1
 
@@ -42,8 +49,8 @@ class Plan:
         hours: Wall time that all may take.
         most_questions: By kind.
         answers: To each question.
-        held_out: As in `Job`.
-        clock: As in `Job`.
+        held_out: As in `ScriptJob`.
+        clock: As in `ScriptJob`.
         launch: The words that start a process, such as accelerate launch; () is Python.
         at_once: Runs side by side.
     """
@@ -70,7 +77,7 @@ class Plan:
             arms += [Arm(method, self.learning_rate * factor) for method in self.methods]
         return arms
 
-    def tuning_job(self, folder: Path, arm: Arm, quarters: int) -> Job:
+    def tuning_job(self, folder: Path, arm: Arm, quarters: int) -> ScriptJob:
         """A run to choose a rate by, until so many quarters of the time, measured at each."""
         return self._job(
             folder / TUNING / arm.name / f"seed-{TUNING_SEED}",
@@ -81,14 +88,16 @@ class Plan:
             evaluations=quarters,
         )
 
-    def reported_job(self, folder: Path, arm: Arm, seed: int) -> Job:
-        """A run that the answer tells of."""
+    def reported_job(
+        self, folder: Path, arm: Arm, seed: int, seconds: float | None = None
+    ) -> ScriptJob:
+        """A run that the answer tells of; it may train for less time than was planned."""
         return self._job(
-            folder / REPORTED / arm.name / f"seed-{seed}",
+            folder / arm.method / f"seed-{seed}",
             arm,
             seed=seed,
             questions=REPORTED,
-            seconds=self.seconds,
+            seconds=self.seconds if seconds is None else seconds,
             evaluations=EVALUATIONS,
             from_start=True,
         )
@@ -103,8 +112,8 @@ class Plan:
         seconds: float,
         evaluations: int,
         from_start: bool = False,
-    ) -> Job:
-        return Job(
+    ) -> ScriptJob:
+        return ScriptJob(
             script=self.script,
             arguments=list(self.arguments),
             folder=str(folder),
@@ -120,6 +129,14 @@ class Plan:
             held_out=self.held_out,
             clock=self.clock,
         )
+
+    @property
+    def digest(self) -> str:
+        """The digest of what decides outcomes: not of hours, which are for more seeds."""
+        values = asdict(self)
+        for name in ("hours", "at_once", "launch"):
+            del values[name]
+        return digest_of(values)
 
     def write(self, path: Path) -> None:
         """Write the plan as JSON."""
@@ -179,12 +196,12 @@ class WallSeconds:
 
 
 def check_time(plan: Plan, probe: Probe, costs: WallSeconds) -> None:
-    """Refuse a plan in which a quarter of a run has no room for two steps.
+    """Refuse a plan in which a quarter of a run has no room for two steps, or a run for anything.
 
     Raises:
         InvalidInputError: With the hours that are needed.
     """
-    needed = 8 * probe.seconds_per_step
+    needed = max(8 * probe.seconds_per_step, _LEAST_SECONDS)
     if plan.seconds >= needed:
         return
 
@@ -197,8 +214,8 @@ def check_time(plan: Plan, probe: Probe, costs: WallSeconds) -> None:
     )
 
 
-def plan_in_words(plan: Plan, probe: Probe, costs: WallSeconds) -> str:
-    """The plan before anything is trained: what differs between arms, and how long it takes."""
+def described(plan: Plan, probe: Probe, costs: WallSeconds) -> str:
+    """Describe the plan before anything is trained: how arms differ, and how long all takes."""
     methods = {name: probe.methods[name] for name in plan.methods}
     questions = {kind: min(n, probe.questions[kind]) for kind, n in plan.most_questions.items()}
     source = "of your eval_dataset"
@@ -222,22 +239,47 @@ def plan_in_words(plan: Plan, probe: Probe, costs: WallSeconds) -> str:
         f"learning rates   {rates}: half, once, twice and four times yours, for each method alike.",
         f"                 All train for {duration(plan.seconds / 4)}, the better {GO_ON} of each"
         " method go on as long again.",
-        f"seeds            from {LEAST_SEEDS} to {MOST_SEEDS} at the best rate, for"
-        f" {duration(plan.seconds)} of training each, as long as the order is open and time is"
-        " left.",
+        f"seeds            {listed([str(seeds) for seeds in LOOKS.seeds])} at the best rate, for"
+        f" {duration(plan.seconds)} of training each, as long as a difference is open and time is",
+        f"                 left; {LEAST_SEEDS} in any case.",
         f"questions        {questions[TUNING]} to choose rates by, {questions[REPORTED]} others to"
         f" report, {plan.answers} answers to each, {source}.",
-        *_passes_in_words(methods),
+        *_spared_passes(methods),
         "schedule         the learning rate stays constant (after your warm-up steps), since time"
         " ends a run.",
         f"time             {duration(tuning)} to choose rates, {duration(a_seed)} for each seed of"
-        f" all methods; at most {plan.hours:g} hours.",
+        f" all methods; planned for {plan.hours:g} hours. A look at two steps says how long steps",
+        "                 take, so it may be off by a quarter, and no seed begins after the hours.",
+        *_second_training(plan.script),
     ]
     return "\n".join(lines)
 
 
-def _passes_in_words(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """That every method is helped alike, where passes can be spared."""
+def _second_training(script: str) -> list[str]:
+    """A line where a script calls train() several times; what can't be read is no such script."""
+    try:
+        tree = ast.parse(Path(script).read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError):
+        return []
+    calls = 0
+    for node in ast.walk(tree):
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        calls += is_call and node.func.attr == "train" and _takes_no_mode(node)
+    if calls < 2:
+        return []
+    return [
+        f"training         {script} calls train() {calls} times: the first one is compared, and"
+        " ends the script."
+    ]
+
+
+def _takes_no_mode(call: ast.Call) -> bool:
+    """Whether a call of train is a trainer's, and not that of a torch module, train(True)."""
+    return not call.args
+
+
+def _spared_passes(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line about passes, where every method is spared those that teach nothing."""
     if not all(settings.get("skip_zero_advantage") for settings in methods.values()):
         return []
     return [

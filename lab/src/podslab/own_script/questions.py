@@ -5,7 +5,7 @@ from typing import Any
 
 from datasets import Dataset, IterableDataset, IterableDatasetDict
 
-from podslab.own_script.job import REPORTED, TUNING, Job
+from podslab.own_script.job import REPORTED, TUNING, ScriptJob
 from podslab.tasks.base import spread
 from podsrl.errors import InvalidInputError
 
@@ -61,7 +61,7 @@ class Questions:
 
         places = range(len(evaluation))
         return cls(
-            train=train,
+            train=_without_end(train) if isinstance(train, IterableDataset) else train,
             tuning=evaluation.select(places[::2]),
             reported=evaluation.select(places[1::2]),
             is_held_out=is_held_out,
@@ -77,14 +77,24 @@ class Questions:
         """How many prompts there are to train on; 0 where the data doesn't say."""
         return 0 if isinstance(self.train, IterableDataset) else len(self.train)
 
-    def number(self, job: Job) -> int:
+    def number(self, job: ScriptJob) -> int:
         """How many questions a job asks."""
         return min(self.numbers[job.questions], job.most_questions)
 
-    def of_job(self, job: Job) -> Dataset:
+    def of_job(self, job: ScriptJob) -> Dataset:
         """The questions of a job, spread evenly over those that there are."""
         questions = self.tuning if job.questions == TUNING else self.reported
         return questions.select(spread(range(len(questions)), self.number(job)))
+
+
+def _without_end(train: IterableDataset) -> IterableDataset:
+    """The rows over and over, as time and not their number ends a run."""
+    if not list(train.take(1)):
+        raise InvalidInputError(
+            "no row of the train_dataset is left to train on, as it has so few that all are held"
+            " out: give the trainer an eval_dataset, or fewer --questions"
+        )
+    return train.repeat(None)
 
 
 def _hold_out(train: Any, number: int) -> tuple[Any, Dataset]:

@@ -1,27 +1,29 @@
 """Carrying out a plan: look, choose rates, train seeds; stopped and continued at will."""
 
 import math
-import os
 import shlex
 import shutil
-import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from podslab.comparison.run_process import RunProcess
+from podslab.comparison.tuning import best_rate
 from podslab.durations import duration
-from podslab.evaluation.records import evaluations
-from podslab.own_script.answer import Answer, Measured, is_certain, mean_of_scored, noise_of
-from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Job, Probe, told_by
+from podslab.engine.ledger import Ledger
+from podslab.engine.looks import Looked, train_in_looks
+from podslab.engine.pool import Job, Pool, Watcher, run_alone
+from podslab.evaluation.records import Evaluation, evaluations
+from podslab.own_script.answer import Answer, Measured, noise_of
+from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Probe, ScriptJob
 from podslab.own_script.plan import (
+    EVALUATIONS,
     GO_ON,
     LEAST_SEEDS,
+    LOOKS,
     MOST_SEEDS,
     TUNING_SEED,
     Plan,
@@ -32,22 +34,22 @@ from podslab.own_script.plan import (
 )
 from podslab.recommend.known_worth import write_worths
 from podslab.recommend.measured_steps import STEPS, MeasuredSteps
+from podslab.statistics.run_curve import mean_of_scored
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
-from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl.checkpoint import last_complete
 
 Say = Callable[[str], None]
 #: The file with the answer in words, and that of a plan that was begun.
 ANSWER = "answer.txt"
 PLAN = "plan.json"
-#: The learning rates that were chosen.
+#: The learning rates that were chosen, and how long reported runs train.
 _RATES = "rates.json"
-LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
+#: Rewards this near to the best one, as a share of all that were seen, are at the ceiling.
+_AT_THE_CEILING = 0.02
 
 
 @dataclass(frozen=True)
-class Wishes:
+class CompareOptions:
     """What the user asks for.
 
     Args:
@@ -83,7 +85,9 @@ class Wishes:
         return 2 * self.questions
 
 
-def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe, WallSeconds]:
+def make_plan(
+    options: CompareOptions, say: Say = lambda line: None
+) -> tuple[Plan, Probe, WallSeconds]:
     """Look at the script, and plan within the hours.
 
     Raises:
@@ -91,47 +95,47 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
             another comparison.
         PodsError: The script fails.
     """
-    if not Path(wishes.script).is_file():
-        raise InvalidInputError(f"there is no script {wishes.script}")
-    wishes = replace(wishes, methods=tuple(known_methods(wishes.methods)))
-    at_once = max(1, len(wishes.gpus))
+    if not Path(options.script).is_file():
+        raise InvalidInputError(f"there is no script {options.script}")
+    options = replace(options, methods=tuple(known_methods(options.methods)))
+    at_once = max(1, len(options.gpus))
 
-    plan_file = wishes.folder / PLAN
-    probe_file = wishes.folder / "look" / "probe.json"
-    is_ours = (wishes.folder / "look.json").is_file()
-    if not is_ours and holds_other_files(wishes.folder):
+    plan_file = options.folder / PLAN
+    probe_file = options.folder / "look" / "probe.json"
+    is_ours = (options.folder / "look.json").is_file()
+    if not is_ours and holds_other_files(options.folder):
         raise InvalidInputError(
-            f"{wishes.folder} holds files that are no comparison's: choose another --output_dir"
+            f"{options.folder} holds files that are no comparison's: choose another --output_dir"
         )
     if plan_file.is_file():
         plan = Plan.read(plan_file)
-        _refuse_another(plan, wishes)
+        _refuse_another(plan, options)
         probe = Probe.read(probe_file)
         # More hours are for more seeds; how long a run trains stays as it was.
-        plan = replace(plan, hours=wishes.hours, at_once=at_once)
+        plan = replace(plan, hours=options.hours, at_once=at_once)
         return plan, probe, WallSeconds.of(probe, plan.most_questions, plan.answers)
 
-    probe = _look(wishes, probe_file, say)
-    asked = wishes.methods or tuple(default_methods(probe.own_method))
+    probe = _look(options, probe_file, say)
+    asked = options.methods or tuple(default_methods(probe.own_method))
     methods = tuple(name for name in asked if name in probe.methods)
     if len(methods) < 2:
         why = "; ".join(f"{name}: {problem}" for name, problem in probe.problems.items())
         raise InvalidInputError(f"fewer than two methods are left to compare. {why}")
 
-    costs = WallSeconds.of(probe, wishes.most_questions, wishes.answers)
+    costs = WallSeconds.of(probe, options.most_questions, options.answers)
     plan = Plan(
-        script=wishes.script,
-        arguments=wishes.arguments,
-        asked=wishes.methods,
+        script=options.script,
+        arguments=options.arguments,
+        asked=options.methods,
         methods=methods,
         learning_rate=probe.learning_rate,
-        seconds=costs.seconds_within(wishes.hours, len(methods), at_once),
-        hours=wishes.hours,
-        most_questions=wishes.most_questions,
-        answers=wishes.answers,
-        held_out=wishes.held_out,
-        clock=clock_of(wishes.launch),
-        launch=wishes.launch,
+        seconds=costs.seconds_within(options.hours, len(methods), at_once),
+        hours=options.hours,
+        most_questions=options.most_questions,
+        answers=options.answers,
+        held_out=options.held_out,
+        clock=clock_of(options.launch),
+        launch=options.launch,
         at_once=at_once,
     )
     check_time(plan, probe, costs)
@@ -145,35 +149,35 @@ def holds_other_files(folder: Path) -> bool:
     return any(path.name not in (STEPS, "steps") for path in folder.iterdir())
 
 
-def _refuse_another(plan: Plan, wishes: Wishes) -> None:
+def _refuse_another(plan: Plan, options: CompareOptions) -> None:
     """Refuse to go on with a comparison of something else, as its runs would not be comparable."""
-    asked = (wishes.script, wishes.arguments, wishes.most_questions, wishes.answers)
+    asked = (options.script, options.arguments, options.most_questions, options.answers)
     same = (plan.script, plan.arguments, plan.most_questions, plan.answers) == asked
-    if not same or wishes.methods not in ((), plan.asked, plan.methods):
+    if not same or options.methods not in ((), plan.asked, plan.methods):
         command = shlex.join([plan.script, *plan.arguments])
         raise InvalidInputError(
-            f"{wishes.folder} holds a comparison of {command} with --methods"
+            f"{options.folder} holds a comparison of {command} with --methods"
             f" {','.join(plan.methods)} --questions {plan.most_questions[REPORTED]} --answers"
             f" {plan.answers}; to go on with it, give the same; for another one, another"
             " --output_dir"
         )
 
-    if not _is_unchanged(wishes):
+    if not _is_unchanged(options):
         raise InvalidInputError(
-            f"{wishes.script} was changed since the comparison in {wishes.folder} began: to go on,"
-            f" make it as it was ({_script_as_it_was(wishes)}); to compare it as it is now, give"
-            " another --output_dir"
+            f"{options.script} was changed since the comparison in {options.folder} began: to go"
+            f" on, make it as it was ({_script_as_it_was(options)}); to compare it as it is now,"
+            " give another --output_dir"
         )
 
 
-def _script_as_it_was(wishes: Wishes) -> Path:
+def _script_as_it_was(options: CompareOptions) -> Path:
     """The copy of the script that a look leaves."""
-    return wishes.folder / "look" / Path(wishes.script).name
+    return options.folder / "look" / Path(options.script).name
 
 
-def _is_unchanged(wishes: Wishes) -> bool:
-    copy = _script_as_it_was(wishes)
-    return copy.is_file() and copy.read_bytes() == Path(wishes.script).read_bytes()
+def _is_unchanged(options: CompareOptions) -> bool:
+    copy = _script_as_it_was(options)
+    return copy.is_file() and copy.read_bytes() == Path(options.script).read_bytes()
 
 
 def clock_of(launch: Sequence[str]) -> str:
@@ -183,90 +187,97 @@ def clock_of(launch: Sequence[str]) -> str:
     return "wall" if torch.cuda.is_available() or launch else "cpu"
 
 
-def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
+def _look(options: CompareOptions, probe_file: Path, say: Say) -> Probe:
     """Run the script for two steps, unless the same was looked at already."""
     folder = probe_file.parent
-    describe = list(wishes.methods) or [*default_methods(YOURS)]
-    job = Job(
-        script=wishes.script,
-        arguments=list(wishes.arguments),
+    describe = list(options.methods) or [*default_methods(YOURS)]
+    job = ScriptJob(
+        script=options.script,
+        arguments=list(options.arguments),
         folder=str(folder),
         # What costs most; where it does not fit the script, the look says why.
         method="pods" if "pods" in describe else describe[0],
         seed=TUNING_SEED,
         questions=TUNING,
-        most_questions=wishes.most_questions[TUNING],
-        answers=wishes.answers,
-        held_out=wishes.held_out,
-        clock=clock_of(wishes.launch),
+        most_questions=options.most_questions[TUNING],
+        answers=options.answers,
+        held_out=options.held_out,
+        clock=clock_of(options.launch),
         describe=describe,
     )
-    if probe_file.is_file() and _is_unchanged(wishes) and Job.read(_file_of(job)) == job:
+    if probe_file.is_file() and _is_unchanged(options) and ScriptJob.read(job.file) == job:
         return Probe.read(probe_file)
 
-    say(f"a look at {wishes.script}: two steps, a few answers")
+    say(f"a look at {options.script}: two steps, a few answers")
     shutil.rmtree(folder, ignore_errors=True)
-    script = Path(wishes.script).read_bytes()
-    process = start_job(
-        job, "a look at the script", wishes.launch, gpu=next(iter(wishes.gpus), None)
-    )
-    try:
-        while process.is_alive:
-            time.sleep(LOOK_EVERY)
-        problem = process.problem()
-    finally:
-        process.stop()
-    if problem is not None:
-        raise PodsError(f"{wishes.script} fails: {problem}")
+    script = Path(options.script).read_bytes()
+    run_alone(job, options.launch, next(iter(options.gpus), None))
 
     # Its two steps are no run that one would read: what was seen stays, and the script.
     probe = Probe.read(probe_file)
     shutil.rmtree(folder)
     probe.write(probe_file)
-    files.write_whole(_script_as_it_was(wishes), script)
+    files.write_whole(_script_as_it_was(options), script)
     return probe
 
 
-def _file_of(job: Job) -> Path:
-    """Where the process of a job reads it."""
-    folder = Path(job.folder)
-    return folder.with_name(f"{folder.name}.json")
+@dataclass
+class _Hours(Watcher):
+    """Counts the wall time of a comparison, over all its starts, and says what starts and fails.
 
+    Args:
+        file: Where the time is kept.
+        say: Called with a line for each run that starts or fails.
+        line: What is said of a run that starts, while so many others are at work or wait.
+        measured: Called with a job that has ended as it should.
+    """
 
-def start_job(job: Job, name: str, launch: Sequence[str], gpu: str | None) -> RunProcess:
-    """Start the process of a job."""
-    folder = Path(job.folder)
-    job_file = _file_of(job)
-    job_file.parent.mkdir(parents=True, exist_ok=True)
-    job.write(job_file)
+    file: Path
+    say: Say
+    line: Callable[[ScriptJob, int], str]
+    measured: Callable[[ScriptJob], None]
+    _counted_until: float = field(default_factory=time.monotonic)
 
-    environment = dict(os.environ)
-    if job.clock == "cpu":
-        # The clock adds up the seconds of all threads, so that a second one would not count.
-        environment["OMP_NUM_THREADS"] = "1"
-    if gpu is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = gpu
+    @property
+    def spent(self) -> float:
+        """The hours that were spent."""
+        return float((files.read_json(self.file) or {"hours": 0.0})["hours"])
 
-    python = list(launch) or [sys.executable]
-    return RunProcess.start(
-        name=name,
-        command=[*python, "-m", "podslab.own_script.script_process", str(job_file)],
-        log=folder.with_name(f"{folder.name}.log"),
-        environment=environment,
-        told=told_by(job_file),
-    )
+    def starts(self, job: Job, others: int) -> None:
+        """Say which run starts."""
+        assert isinstance(job, ScriptJob)
+        self.say(self.line(job, others))
+
+    def ended(self, job: Job, seconds: float, problem: str | None) -> None:
+        """Count the time, and say why a run failed."""
+        assert isinstance(job, ScriptJob)
+        self.count()
+        if problem is None:
+            self.measured(job)
+        else:
+            self.say(f"failed: {job.name}: {problem}")
+
+    def count(self) -> None:
+        """Add the wall time since the last count, however many runs were at work in it."""
+        now = time.monotonic()
+        spent = self.spent + (now - self._counted_until) / 3600
+        self._counted_until = now
+        files.write_json(self.file, {"hours": spent})
 
 
 @dataclass(frozen=True)
-class _Running:
-    """A job that is being done."""
+class _Chosen:
+    """What tuning decided.
 
-    job: Job
-    process: RunProcess
-    gpu: str | None  # None leaves the choice to the script
+    Args:
+        best: The arm of each method, with its rate.
+        seconds: The training time of a reported run.
+    """
+
+    best: dict[str, Arm]
+    seconds: float
 
 
-@dataclass
 class RunningComparison:
     """A plan that is carried out.
 
@@ -274,19 +285,31 @@ class RunningComparison:
         plan: What is run.
         costs: What it takes.
         folder: Where.
-        gpus: As in `Wishes`.
+        gpus: As in `CompareOptions`.
         say: Called with a line for each run that starts.
-        failed: Why runs failed, by their names.
     """
 
-    plan: Plan
-    costs: WallSeconds
-    folder: Path
-    gpus: tuple[str, ...] = ()
-    say: Say = lambda line: None
-    failed: dict[str, str] = field(default_factory=dict)
-    _noise_is_told: bool = False
-    _counted_until: float = 0.0  # on the monotonic clock
+    def __init__(
+        self,
+        plan: Plan,
+        costs: WallSeconds,
+        folder: Path,
+        gpus: tuple[str, ...] = (),
+        say: Say = lambda line: None,
+    ) -> None:
+        self.plan = plan
+        self.costs = costs
+        self.folder = folder
+        self.say = say
+        self.hours = _Hours(folder / "spent.json", say, self._line, self._tell_noise)
+        self.pool = Pool(
+            ledger=Ledger(folder, plan.digest),
+            launch=plan.launch,
+            gpus=gpus,
+            at_once=plan.at_once,
+            watcher=self.hours,
+        )
+        self._noise_is_told = False
 
     def run(self) -> Answer:
         """Run what is not finished, and answer.
@@ -300,14 +323,7 @@ class RunningComparison:
         try:
             with lock:
                 self.plan.write(self.folder / PLAN)
-                best = self._train_seeds(self._choose_rates())
-                answer = Answer(
-                    plan=self.plan,
-                    best=best,
-                    by_seed=self._measured(best),
-                    failed=self.failed,
-                    elsewhere=MeasuredSteps.read(self.folder),
-                )
+                answer = self._answer()
                 files.write_whole(self.folder / ANSWER, f"{answer}\n".encode())
                 write_worths(self.folder, answer.worths())
         except Timeout as error:
@@ -316,19 +332,36 @@ class RunningComparison:
             ) from error
         return answer
 
+    def _answer(self) -> Answer:
+        chosen = self._choose_rates()
+        best, looked = self._train_seeds(chosen)
+        return Answer(
+            plan=self.plan,
+            seconds=chosen.seconds,
+            best=best,
+            by_seed=self._measured(best, chosen.seconds),
+            level=looked.level,
+            failed=self.pool.failed,
+            elsewhere=MeasuredSteps.read(self.folder),
+        )
+
     # ---- rates
 
-    def _choose_rates(self) -> dict[str, Arm]:
+    def _choose_rates(self) -> _Chosen:
         """The best rate of each method. It is chosen once, so that all seeds have the same."""
         file = self.folder / _RATES
-        chosen = files.read_json(file)
-        if chosen is None:
+        written = files.read_json(file)
+        if written is None:
             best = self._tune()
+            seconds = self._seconds_of_reported(best)
             rates = {method: arm.learning_rate for method, arm in best.items()}
-            files.write_json(file, {"rates": rates, "failed": self.failed})
-            return best
-        self.failed.update(chosen["failed"])
-        return {method: Arm(method, rate) for method, rate in chosen["rates"].items()}
+            failed = self.pool.failed
+            files.write_json(file, {"rates": rates, "seconds": seconds, "failed": failed})
+            return _Chosen(best, seconds)
+
+        self.pool.failed.update(written["failed"])
+        best = {method: Arm(method, rate) for method, rate in written["rates"].items()}
+        return _Chosen(best, written["seconds"])
 
     def _tune(self) -> dict[str, Arm]:
         """The best rate of each method, by successive halving."""
@@ -337,131 +370,134 @@ class RunningComparison:
 
         go_on: list[Arm] = []
         for method in self.plan.methods:
-            ranked = self._ranked([arm for arm in arms if arm.method == method], quarters=1)
-            go_on += ranked[:GO_ON]
+            reward_of_rate = self._rewards(method, arms, quarters=1)
+            for _ in range(min(GO_ON, len(reward_of_rate))):
+                rate = best_rate(reward_of_rate)
+                del reward_of_rate[rate]
+                go_on.append(Arm(method, rate))
         self._train([self.plan.tuning_job(self.folder, arm, 2) for arm in go_on])
         self._delete_checkpoints(TUNING)
 
         best = {}
         for method in self.plan.methods:
-            ranked = self._ranked([arm for arm in go_on if arm.method == method], quarters=2)
-            if ranked:
-                best[method] = ranked[0]
+            reward_of_rate = self._rewards(method, go_on, quarters=2)
+            if reward_of_rate:
+                best[method] = Arm(method, best_rate(reward_of_rate))
         if len(best) < 2:
-            why = next(iter(self.failed.values()), "no run was measured")
+            why = next(iter(self.pool.failed.values()), "no run was measured")
             raise PodsError(f"fewer than two methods could be trained: {why}")
         return best
 
-    def _ranked(self, arms: Sequence[Arm], quarters: int) -> list[Arm]:
-        """Those that trained for so many quarters of the time, by their reward then, best first.
+    def _rewards(self, method: str, arms: Sequence[Arm], quarters: int) -> dict[float, float]:
+        """The mean reward of each rate of a method, after so many quarters of the time.
 
         A run that went on has later measurements, too, as after a kill in the second round. They do
-        not count in the first one.
+        not count in the first one. A rate of which a run failed has no reward.
         """
-        reward = {}
+        rewards = {}
         for arm in arms:
             job = self.plan.tuning_job(self.folder, arm, quarters)
-            if not self._is_finished(job):
+            if arm.method != method or not job.is_finished():
                 continue
-            points = evaluations(self._folder(job))
-            if not points:
-                continue
-            point = points[0] if quarters == 1 else points[-1]
-            mean = float(mean_of_scored(np.array(point.rewards, dtype=float)))
-            if math.isfinite(mean):
-                reward[arm] = mean
-        return sorted(reward, key=lambda arm: -reward[arm])
+            points = evaluations(job.run)
+            if points:
+                mean = _mean_reward(points[0] if quarters == 1 else points[-1])
+                if math.isfinite(mean):
+                    rewards[arm.learning_rate] = mean
+        return rewards
+
+    def _seconds_of_reported(self, best: Mapping[str, Arm]) -> float:
+        """How long reported runs train: a quarter of the plan, where all methods learn as fast.
+
+        After a quarter of the time all had the best reward then: later measurements could tell
+        nothing apart. Runs for tuning alone decide this, so that no reported result does.
+        """
+        firsts = []
+        for arm in best.values():
+            points = evaluations(self.plan.tuning_job(self.folder, arm, 1).run)
+            firsts.append(points[0])
+        rewards = np.concatenate([np.ravel(np.array(one.rewards, dtype=float)) for one in firsts])
+        scored = rewards[np.isfinite(rewards)]
+        if len(scored) == 0 or np.ptp(scored) == 0:
+            return self.plan.seconds
+
+        ceiling = scored.max() - _AT_THE_CEILING * np.ptp(scored)
+        if min(_mean_reward(one) for one in firsts) < ceiling:
+            return self.plan.seconds
+        shorter = self.plan.seconds / EVALUATIONS
+        self.say(
+            f"after {duration(shorter)} of training all methods have the best reward already, so"
+            f" reported runs train for {duration(shorter)}, and are measured {EVALUATIONS} times"
+        )
+        return shorter
 
     # ---- seeds
 
-    def _train_seeds(self, best: dict[str, Arm]) -> dict[str, Arm]:
-        """Seeds of all methods, until their order is certain or the time is up.
+    def _train_seeds(self, chosen: _Chosen) -> tuple[dict[str, Arm], Looked]:
+        """Seeds of all methods, in looks, until all differences are decided or the time is up.
 
-        Returns the methods that could be trained: one of which `LEAST_SEEDS` runs fail is left
-        out, so that the seeds of the others count.
+        Returns:
+            The methods that could be trained, and where the looks ended. A method of which
+            `LEAST_SEEDS` runs fail is left out, so that the seeds of the others count.
         """
-        seeds = 0
-        while seeds < MOST_SEEDS and len(best) > 1 and self._wants_more_seeds(best, seeds):
-            new_seeds = range(seeds, max(LEAST_SEEDS, seeds + 1))
+        best = dict(chosen.best)
+
+        def train(seeds: Sequence[int]) -> None:
             self._train(
-                self.plan.reported_job(self.folder, arm, seed)
-                for seed in new_seeds
-                for arm in best.values()
+                [
+                    self.plan.reported_job(self.folder, arm, seed, chosen.seconds)
+                    for seed in seeds
+                    for arm in best.values()
+                ]
             )
-            self._delete_checkpoints(REPORTED)
+            for method, arm in list(best.items()):
+                jobs = self._reported_jobs(arm, range(seeds[-1] + 1), chosen.seconds)
+                if sum(not job.is_finished() for job in jobs) >= LEAST_SEEDS:
+                    del best[method]
+                else:
+                    self._delete_checkpoints(method)
 
-            seeds = new_seeds.stop
-            best = {
-                method: arm
-                for method, arm in best.items()
-                if self._failures(arm, seeds) < LEAST_SEEDS
-            }
-        return best
+        def is_decided(seeds: int, level: float) -> bool:
+            if len(best) < 2:
+                return True
+            measured = self._measured(best, chosen.seconds)
+            return Answer(self.plan, chosen.seconds, best, measured, level, {}).is_decided
 
-    def _wants_more_seeds(self, best: Mapping[str, Arm], seeds: int) -> bool:
-        """Whether the order is open and there is time, after so many seeds."""
-        if seeds < LEAST_SEEDS:
-            return True
-        needed = self.costs.seeds(self.plan.seconds, len(best), self.plan.at_once)
-        return not is_certain(self._measured(best)) and self._hours_left() * 3600 >= needed
+        def has_time(seeds: int) -> bool:
+            needed = self.costs.seeds(chosen.seconds, len(best), self.plan.at_once, seeds)
+            return self._hours_left() * 3600 >= needed
 
-    def _failures(self, arm: Arm, seeds: int) -> int:
-        """Of so many seeds of an arm those that did not come to their end."""
-        jobs = [self.plan.reported_job(self.folder, arm, seed) for seed in range(seeds)]
-        return sum(not self._is_finished(job) for job in jobs)
+        looked = train_in_looks(LOOKS, train, is_decided, has_time)
+        return best, looked
 
-    def _measured(self, best: Mapping[str, Arm]) -> list[Measured]:
+    def _reported_jobs(self, arm: Arm, seeds: Sequence[int], seconds: float) -> list[ScriptJob]:
+        return [self.plan.reported_job(self.folder, arm, seed, seconds) for seed in seeds]
+
+    def _measured(self, best: Mapping[str, Arm], seconds: float) -> list[Measured]:
         """The runs of the seeds that all methods have."""
         by_seed = []
         for seed in range(MOST_SEEDS):
             jobs = {
-                method: self.plan.reported_job(self.folder, arm, seed)
+                method: self.plan.reported_job(self.folder, arm, seed, seconds)
                 for method, arm in best.items()
             }
-            if all(self._is_finished(job) for job in jobs.values()):
-                runs = {method: self._folder(job) for method, job in jobs.items()}
+            if jobs and all(job.is_finished() for job in jobs.values()):
+                runs = {method: job.run for method, job in jobs.items()}
                 by_seed.append(Measured.of(seed, runs))
         return by_seed
 
     # ---- runs
 
-    def _train(self, jobs: Iterable[Job]) -> None:
-        """Train what is not finished, one run on each GPU at a time."""
-        self._counted_until = time.monotonic()
-        waiting = deque(job for job in jobs if not self._is_finished(job))
-        free: list[str | None] = [*self.gpus] or [None] * self.plan.at_once
-        running: list[_Running] = []
+    def _train(self, jobs: Sequence[ScriptJob]) -> None:
+        """Train what is not finished."""
         try:
-            while waiting or running:
-                while waiting and free:
-                    job = waiting.popleft()
-                    gpu = free.pop(0)
-
-                    self._clear(job)
-                    self.say(self._line(job, len(waiting) + len(running)))
-                    name = f"{job.questions} {Path(job.folder).parent.name} seed {job.seed}"
-                    process = start_job(job, name, self.plan.launch, gpu)
-                    running.append(_Running(job, process, gpu))
-
-                time.sleep(LOOK_EVERY)
-
-                for ended in [run for run in running if not run.process.is_alive]:
-                    running.remove(ended)
-                    free.append(ended.gpu)
-                    self._count_hours()
-                    if problem := ended.process.problem():
-                        self.failed[ended.process.name] = problem
-                        self.say(f"failed: {ended.process.name}: {problem}")
-                    else:
-                        self._tell_noise(ended.job)
+            self.pool.make(jobs)
         finally:
-            for interrupted in running:
-                interrupted.process.stop()
-            self._count_hours()
+            self.hours.count()
 
-    def _tell_noise(self, job: Job) -> None:
+    def _tell_noise(self, job: ScriptJob) -> None:
         """Say once, as soon as a run was measured, what the answer will not be able to show."""
-        points = evaluations(self._folder(job))
+        points = evaluations(job.run)
         if self._noise_is_told or not points:
             return
         self._noise_is_told = True
@@ -486,12 +522,13 @@ class RunningComparison:
         noise = noise_of(rewards_P_K, questions)
         self.say(
             f"differences in reward below about {noise:.2g} between two methods will be noise, with"
-            f" the {questions} questions that are reported; more --questions make it less"
+            f" the {questions} questions that are reported (by {len(rewards_P_K)} questions after"
+            " one short run, so roughly); more --questions make it less"
         )
 
-    def _line(self, job: Job, others: int) -> str:
+    def _line(self, job: ScriptJob, others: int) -> str:
         hours = self._hours_left()
-        left = f"at most {duration(hours * 3600)} left"
+        left = f"about {duration(hours * 3600)} left"
         if hours <= 0:
             left = f"the hours are over, and {LEAST_SEEDS} seeds are trained all the same"
         rest = ""
@@ -501,36 +538,15 @@ class RunningComparison:
         what = "choosing rates" if job.questions == TUNING else f"seed {job.seed}"
         return f"{what}: {job.method} at {rate}, {duration(job.seconds)} of training{rest}; {left}"
 
-    def _folder(self, job: Job) -> RunFolder:
-        return RunFolder(job.folder)
-
-    def _is_finished(self, job: Job) -> bool:
-        finished = self._folder(job).finished()
-        return finished is not None and finished["training_seconds"] >= job.seconds
-
-    def _clear(self, job: Job) -> None:
-        """Clear away what a killed run left, unless it can go on."""
-        folder = Path(job.folder)
-        if folder.exists() and last_complete(folder) is None:
-            shutil.rmtree(folder)
-
     def _delete_checkpoints(self, kind: str) -> None:
         """Weights of ended runs, which nobody needs, take the room of the next ones."""
-        for checkpoint in (self.folder / kind).glob("*/*/checkpoint-*"):
+        for checkpoint in (self.folder / kind).rglob("checkpoint-*"):
             shutil.rmtree(checkpoint)
 
-    # ---- time
-
     def _hours_left(self) -> float:
-        return self.plan.hours - self._hours_spent()
+        return self.plan.hours - self.hours.spent
 
-    def _hours_spent(self) -> float:
-        spent = files.read_json(self.folder / "spent.json") or {"hours": 0.0}
-        return float(spent["hours"])
 
-    def _count_hours(self) -> None:
-        """Add the wall time since the last count, however many runs were at work in it."""
-        now = time.monotonic()
-        spent = self._hours_spent() + (now - self._counted_until) / 3600
-        self._counted_until = now
-        files.write_json(self.folder / "spent.json", {"hours": spent})
+def _mean_reward(point: Evaluation) -> float:
+    """The mean of the rewards that are numbers; NaN where none is."""
+    return float(mean_of_scored(np.array(point.rewards, dtype=float)))

@@ -16,13 +16,12 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from podslab.comparison.exit_status import FAILED, USER_ERROR, end_with_parent
-from podslab.comparison.run_process import tell
-from podslab.own_script.job import Job, told_by
+from podslab.engine.run_end import FAILED, USER_ERROR, end_with_parent, error_file, write_error
+from podslab.own_script.job import ScriptJob
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 
 
-def run_script(job: Job, began: float) -> None:
+def run_script(job: ScriptJob, began: float) -> None:
     """Run the script until its training has spent the budget.
 
     Raises:
@@ -43,6 +42,11 @@ def run_script(job: Job, began: float) -> None:
         runpy.run_path(str(script), run_name="__main__")
     except ScriptEnded:
         return
+    except EOFError as error:
+        raise InvalidInputError(
+            f"{script.name} asks for input, which nobody gives in a comparison: make what it asks"
+            f" for an argument, and give it within quotes: pods compare '{script.name} --its-own 3'"
+        ) from error
     except SystemExit as error:
         if ComparedTrainer.is_training:
             raise RuntimeError(
@@ -90,21 +94,21 @@ def main() -> int:
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
 
-    job_file = Path(sys.argv[1])
+    job = ScriptJob.read(Path(sys.argv[1]))
+    errors = error_file(Path(job.folder))
     try:
-        run_script(Job.read(job_file), began)
+        run_script(job, began)
     except (RewardError, InvalidInputError, PodsError) as error:
         print(error, file=sys.stderr, flush=True)
         # What rewards do may happen in this arm alone; the others go on.
         status = FAILED if isinstance(error, RewardError) else USER_ERROR
-        tell(told_by(job_file), status, " ".join(str(error).split()))
+        write_error(errors, status, str(error))
         return status
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 (whatever the script raises)
         traceback.print_exc()
-        what = " ".join(traceback.format_exception_only(error))
-        tell(told_by(job_file), FAILED, " ".join(what.split()))
+        write_error(errors, FAILED, " ".join(traceback.format_exception_only(error)))
         return FAILED
 
     return 0

@@ -9,8 +9,8 @@ from transformers import SchedulerType
 from trl import GRPOConfig
 
 from podslab.comparison.arms import OF_THE_METHOD
-from podslab.own_script.job import MINIBATCHES, YOURS, Job, StepSizes
-from podslab.training.budget import NO_LIMIT
+from podslab.engine.budget import NO_LIMIT
+from podslab.own_script.job import MINIBATCHES, YOURS, ScriptJob, StepSizes
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.methods import method_of, resolve_method
 from podsrl.trl import PODSConfig
@@ -139,7 +139,7 @@ class GivenSettings:
         return {"method": "grpo", "num_generations": rows, "num_rollouts": rows}
 
 
-def config_of(given: GivenSettings, job: Job) -> PODSConfig:
+def config_of(given: GivenSettings, job: ScriptJob) -> PODSConfig:
     """The config of a run.
 
     Rows without gradient are spared their pass in every method, GRPO included, wherever that
@@ -161,7 +161,7 @@ def config_of(given: GivenSettings, job: Job) -> PODSConfig:
     return _build(given, job, extra)
 
 
-def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConfig:
+def _build(given: GivenSettings, job: ScriptJob, extra: Mapping[str, Any]) -> PODSConfig:
     of_method = given.of_sizes(job.sizes) if job.sizes else given.of_method(job.method)
     kept = {
         name: value

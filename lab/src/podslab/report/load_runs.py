@@ -8,12 +8,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
-from podslab.comparison.comparison import RunOf, read_comparison
+from podslab.comparison.answer import DECISION
+from podslab.comparison.comparison import PLAN, TUNING, RunKey, read_comparison
 from podslab.evaluation.records import Evaluation, evaluations
 from podslab.statistics.curves import ArmCurves, Clock, check_points, share_passed
 from podslab.training.config_file import parse_options
 from podsrl.errors import InvalidInputError, UnknownNameError
-from podsrl.rollout_log.files import damage_as_notes
+from podsrl.rollout_log.files import damage_as_notes, read_json
 from podsrl.rollout_log.run_folder import PHASES, RunFolder, find_runs
 
 #: Arms that others are measured against, if no reference is asked for.
@@ -158,16 +159,45 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
 def _read_runs(roots: Iterable[Path], notes: list[str]) -> list[Run]:
     """The runs below the roots, each once, in the order in which they are shown."""
     # One folder may be given twice, or lie below another.
-    folders = {run.path.resolve(): run for root in roots for run in find_runs(root)}
+    folders = {run.path.resolve(): run for root in roots for run in _reported_folders(root)}
     with damage_as_notes(notes):
         runs = [_read(folder) for folder in folders.values()]
     return sorted(runs, key=lambda run: (_arm_order(run.arm), run.seed))
 
 
-def _expected_runs(roots: Iterable[Path]) -> list[RunOf]:
+def _reported_folders(root: Path) -> list[RunFolder]:
+    """The runs below a root, without those that a comparison chose its learning rates by.
+
+    Raises:
+        InvalidInputError: The root is a comparison whose plan does not name one of the runs.
+    """
+    found = [run for run in find_runs(root) if root / TUNING not in run.path.parents]
+    if not (root / PLAN).is_file():
+        return found
+
+    comparison = read_comparison(root)
+    planned = {comparison.run_folder(run).path for run in comparison.runs()}
+    for run in found:
+        if run.path not in planned:
+            raise InvalidInputError(
+                f"{run.path} is not reported, as {root / PLAN} names no such run: move it to a"
+                " folder of its own"
+            )
+    return found
+
+
+def _expected_runs(roots: Iterable[Path]) -> list[RunKey]:
     """The runs that the comparisons in these folders consist of, begun or not."""
-    comparisons = [read_comparison(root) for root in roots if (root / "comparison.yaml").is_file()]
-    return [run for comparison in comparisons for run in comparison.runs()]
+    expected = []
+    for root in roots:
+        if not (root / PLAN).is_file():
+            continue
+        comparison = read_comparison(root)
+        # A comparison that was decided in an earlier look has fewer seeds than were planned.
+        decided = read_json(root / DECISION)
+        seeds = decided["seeds"] if decided is not None else comparison.seeds
+        expected += [run for run in comparison.runs() if run.seed in seeds]
+    return expected
 
 
 def _arm_order(name: str) -> tuple[int, list[tuple[int, str]]]:
@@ -261,7 +291,7 @@ def _refuse_mixed_setting(runs: Iterable[Run], key: str, otherwise: str | None) 
 
 
 def _one_of_each(
-    runs: list[Run], expected: Sequence[RunOf], notes: list[str], partial: bool
+    runs: list[Run], expected: Sequence[RunKey], notes: list[str], partial: bool
 ) -> list[Run]:
     """The runs, checked to be one for every arm and seed."""
     there: dict[tuple[str, int], Run] = {}
@@ -281,8 +311,9 @@ def _one_of_each(
                 del there[run.arm, run.seed]
                 notes.append(f"{run.name} is not finished and was left out")
 
-    arms = {arm for arm, _ in [*begun, *expected]}
-    seeds = {seed for _, seed in [*begun, *expected]}
+    wanted = [*begun, *((run.arm, run.seed) for run in expected)]
+    arms = {arm for arm, _ in wanted}
+    seeds = {seed for _, seed in wanted}
     missing = sorted((arm, seed) for arm in arms for seed in seeds if (arm, seed) not in there)
     if not missing:
         return list(there.values())

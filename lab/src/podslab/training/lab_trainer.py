@@ -12,8 +12,8 @@ from accelerate.utils import broadcast_object_list
 from trl.models import unwrap_model_for_generation
 from trl.trainer import utils
 
+from podslab.engine.budget import Spent
 from podslab.evaluation.fast_generation import generating_fast
-from podslab.training.budget import Spent
 from podsrl.trl import PODSTrainer
 from podsrl.trl.seam import swapped
 from podsrl.trl.steady import checkpointing_paused
@@ -89,7 +89,15 @@ class LabTrainer(PODSTrainer):
 
     def spent(self) -> Spent:
         """The same on every process, whose clocks differ a little, so that all stop together."""
-        spent = [Spent(self.state.global_step, self.pods.clock.training_seconds)]
+        run = self.pods.state
+        spent = [
+            Spent(
+                steps=self.state.global_step,
+                training_seconds=run.clock.training_seconds,
+                rollouts=run.rollouts_generated,
+                rows_passed=run.rows_passed,
+            )
+        ]
         broadcast_object_list(spent)  # in place, of the first process
         return spent[0]
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podslab.training.budget import NO_LIMIT
+from podslab.engine.budget import NO_LIMIT
 from podslab.training.spec import Spec
 
 
@@ -108,8 +108,13 @@ class Preview:
         return f"{selection.in_words} per prompt by {selection.rule}"
 
     def _length(self, spec: Spec) -> str:
-        seconds = spec.run.max_training_seconds
-        limit = f"{seconds:g} s of training time" if seconds else ""
+        run = spec.run
+        limits = {
+            "s of training time": run.max_training_seconds,
+            "rollouts": run.max_rollouts,
+            "in price of rollouts and rows": run.max_price,
+        }
+        limit = ", ".join(f"{most:g} {what}" for what, most in limits.items() if most)
         if limit and (self.steps or 0) >= NO_LIMIT:
             return limit
 

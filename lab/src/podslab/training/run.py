@@ -11,12 +11,12 @@ from datasets import Dataset
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
+from podslab.engine.budget import Spent
 from podslab.evaluation.sampling import Progress, Scores
 from podslab.models import resolve
 from podslab.tasks import Task
 from podslab.tasks.base import Row, spread
-from podslab.training.budget import Budget, Spent
-from podslab.training.callbacks import Evaluator
+from podslab.training.evaluator import Evaluator
 from podslab.training.lab_trainer import LabTrainer
 from podslab.training.output_folder import refuse_taken, where_to_resume
 from podslab.training.preflight import reward_functions, task_of
@@ -127,7 +127,7 @@ def train(
     if resume_from is not None:
         spent = _spent_at(run, resume_from)
         # TRL would train one step more.
-        if spent is not None and Budget.of(spec).is_spent(spent):
+        if spent is not None and spec.budget.is_spent(spent):
             if processes.is_main_process:
                 run.truncate_after(spent.steps)
                 run.finish(spec.run.arm, spec.training.seed, spent.steps, spent.training_seconds)
@@ -146,7 +146,7 @@ def train(
         run.truncate_after(-1)  # what an earlier run left that ended in its first step
     trainer.pods.recorder.config = config
     evaluator = Evaluator(trainer, spec, data.task, data.held_out, progress("evaluating"))
-    for callback in (evaluator, *callbacks):
+    for callback in (evaluator.callback(), *callbacks):
         trainer.add_callback(callback)
 
     trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
@@ -176,7 +176,12 @@ def _spent_at(run: RunFolder, folder: Path) -> Spent | None:
     step = checkpoint.step_of(folder)
     for row in run.metrics():
         if row["step"] == step and "pods/training_seconds" in row:
-            return Spent(step, row["pods/training_seconds"])
+            return Spent(
+                steps=step,
+                training_seconds=row["pods/training_seconds"],
+                rollouts=row.get("pods/rollouts_generated", 0),
+                rows_passed=row.get("pods/rows_passed", 0),
+            )
     return None
 
 

@@ -43,6 +43,16 @@ class RunArguments:
     max_training_seconds: float | None = described(
         None, "Stop after this much training time; evaluation is not counted."
     )
+    max_rollouts: int | None = described(None, "Stop after so many generated rollouts.")
+    max_price: float | None = described(
+        None,
+        "Stop once rollouts and rows have this price, by rollout_price and row_price: the same"
+        " step on every machine.",
+    )
+    rollout_price: float | None = described(None, "Price of a rollout that is generated.")
+    row_price: float | None = described(
+        None, "Price of a forward and backward pass over a row of the update."
+    )
     training_clock: str = described(
         "wall",
         "What training time is measured in: 'wall', or 'cpu', the seconds that this process"
@@ -57,7 +67,7 @@ class RunArguments:
     evaluations: int | None = described(
         None,
         "Evaluate at this many evenly spaced points of the budget, the last at its end: of"
-        " max_steps or max_training_seconds.",
+        " max_steps, max_training_seconds, max_rollouts or max_price.",
     )
     evaluation_steps: int | None = described(
         None, "Evaluate every this many steps; always before and after."
@@ -77,15 +87,24 @@ class RunArguments:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InvalidInputError(f"{name} must be above 0; got {value}")
+        if self.max_price is not None and None in (self.rollout_price, self.row_price):
+            raise InvalidInputError("max_price needs rollout_price and row_price")
         for name, words in _WORDS.items():
             value = getattr(self, name)
             if value not in words:
                 raise InvalidInputError(f"unknown {name} {value!r}; {suggestion(value, words)}")
 
 
-_ZERO_OR_MORE = ("evaluation_problems", "evaluation_temperature")
+_ZERO_OR_MORE = (
+    "evaluation_problems",
+    "evaluation_temperature",
+    "rollout_price",
+    "row_price",
+)
 _ABOVE_ZERO = (
     "max_training_seconds",
+    "max_rollouts",
+    "max_price",
     "processes",
     "evaluations",
     "evaluation_steps",

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from trl import ModelConfig, TrlParser
 
+from podslab.engine.budget import Budget, Prices
 from podslab.evaluation.sampling import Sampling
 from podslab.models.tiny import TinySettings
 from podslab.training.config_file import parse_options
@@ -28,6 +29,21 @@ class Spec:
     def evaluation_sampling(self) -> Sampling:
         """How evaluations sample."""
         return Sampling.as_in(self.flat())
+
+    @property
+    def budget(self) -> Budget:
+        """What the run may spend; a `max_steps` of 0 or less is no limit, as in TRL."""
+        run = self.run
+        prices = None
+        if run.rollout_price is not None and run.row_price is not None:
+            prices = Prices(run.rollout_price, run.row_price)
+        budget = Budget(
+            training_seconds=run.max_training_seconds,
+            rollouts=run.max_rollouts,
+            price=run.max_price,
+            prices=prices,
+        )
+        return budget.with_steps(self.training.max_steps)
 
     @property
     def tiny_settings(self) -> TinySettings:

@@ -6,17 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from podslab.comparison.exit_status import PARENT_GONE, USER_ERROR
+from podslab.engine.run_end import PARENT_GONE, USER_ERROR
 from podsrl.errors import PodsError
 from podsrl.rollout_log import files
 
 SECONDS_TO_END = 5.0  # that a process is waited for, before a stronger word
-
-
-def tell(told: Path, status: int, message: str) -> None:
-    """Write why a process fails; of several processes of a run the first one's reason stays."""
-    if not told.exists():
-        files.write_json(told, {"status": status, "message": message})
 
 
 @dataclass(frozen=True)
@@ -28,15 +22,15 @@ class RunProcess:
         process: The process; it ends when its standard input is closed.
         log: The file with all that it prints.
         began: When it was started, on the monotonic clock, in seconds.
-        told: A file that holds why it failed, if it wrote one (`tell`). Behind a launcher, such as
-            torchrun, its exit status and its last line are the launcher's.
+        error_file: The file in which it says why it failed (`write_error`). Behind a launcher, such
+            as torchrun, its exit status and its last line are the launcher's.
     """
 
     name: str
     process: "subprocess.Popen[bytes]"
     log: Path
     began: float
-    told: Path | None = None
+    error_file: Path
 
     @classmethod
     def start(
@@ -45,12 +39,11 @@ class RunProcess:
         command: Sequence[str],
         log: Path,
         environment: Mapping[str, str],
-        told: Path | None = None,
+        error_file: Path,
     ) -> "RunProcess":
         """Start a command, whose output is added to `log`."""
         log.parent.mkdir(parents=True, exist_ok=True)
-        if told is not None:
-            told.unlink(missing_ok=True)  # of an earlier start
+        error_file.unlink(missing_ok=True)  # of an earlier start
 
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -61,7 +54,7 @@ class RunProcess:
                 env=dict(environment),
             )
 
-        return cls(name, process, log, time.monotonic(), told)
+        return cls(name, process, log, time.monotonic(), error_file)
 
     @property
     def is_alive(self) -> bool:
@@ -95,11 +88,11 @@ class RunProcess:
         if status == 0:
             return None
 
-        problem = files.read_json(self.told) if self.told is not None else None
-        if problem is not None:
-            if problem["status"] == USER_ERROR:
-                raise PodsError(f"{self.name}: {problem['message']}")
-            return f"{problem['message']} (all that it printed: {self.log})"
+        written = files.read_json(self.error_file)
+        if written is not None:
+            if written["status"] == USER_ERROR:
+                raise PodsError(f"{self.name}: {written['message']}")
+            return f"{written['message']} (all that it printed: {self.log})"
 
         last_line = self._last_line()
         if status == USER_ERROR:

@@ -1,4 +1,4 @@
-"""One run of a comparison in a process of its own.
+"""The process of one run of a comparison: python -m podslab.comparison.run_worker FOLDER RUN.
 
 A crash or a leak hurts no other run, and the peak of memory is the run's own. The process ends when
 the one that started it does, which it notices by its standard input.
@@ -13,25 +13,36 @@ from filelock import Timeout
 
 from podsgrading.pool import GradingProcessError
 from podsgrading.unscorable import UnscorableError
-from podslab.comparison.exit_status import FAILED, USER_ERROR, end_with_parent
+from podslab.engine.run_end import (
+    FAILED,
+    USER_ERROR,
+    end_with_parent,
+    error_file,
+    lock_of,
+    write_error,
+)
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 
 
-def work(comparison_folder: Path, arm: str, seed: int) -> None:
+def work(comparison_folder: Path, path: str) -> None:
     """Train a run to its end, from its last checkpoint if it has one.
 
+    Args:
+        comparison_folder: The comparison's folder.
+        path: The run's folder within it, such as pods/seed-0.
+
     Raises:
-        PodsError: what `podslab.training.run.train` raises, or another process is at work on
-            this run.
+        PodsError: What `podslab.training.run.train` raises, or another process is at work on this
+            run.
     """
-    from podslab.comparison.comparison import RunOf, lock_of, read_comparison
+    from podslab.comparison.comparison import read_comparison
     from podslab.training import run as training
     from podsrl.trl import checkpoint
 
     comparison = read_comparison(comparison_folder)
-    run = RunOf(arm, seed)
-    spec = comparison.run_spec(run)
-    folder = comparison.run_folder(run)
+    key = comparison.run_at(path)
+    spec = comparison.run_spec(key)
+    folder = comparison.run_folder(key)
 
     lock = lock_of(folder)
     try:
@@ -56,14 +67,16 @@ def main() -> int:
     end_with_parent()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
-    folder, arm, seed = sys.argv[1:]
+    folder, path = sys.argv[1:]
     try:
-        work(Path(folder), arm, int(seed))
+        work(Path(folder), path)
     except PodsError as error:
         print(error, file=sys.stderr, flush=True)
-        # rewards and grading that fail may do so in this run alone; the others go on
+        # Rewards and grading that fail may do so in this run alone; the others go on.
         own = (RewardError, UnscorableError, GradingProcessError)
-        return FAILED if isinstance(error, own) else USER_ERROR
+        status = FAILED if isinstance(error, own) else USER_ERROR
+        write_error(error_file(Path(folder, path)), status, str(error))
+        return status
     except KeyboardInterrupt:
         return 130
     return 0

@@ -1,22 +1,28 @@
-"""What happens beside training: evaluations, and stopping on time."""
+"""Evaluates a run on its held-out problems, and records what comes of it."""
 
 from dataclasses import replace
-from typing import Any
 
 from accelerate.utils import gather_object
-from transformers import TrainerCallback
 
+from podslab.engine.measuring import Measuring, Schedule
 from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
 from podslab.evaluation.sampling import Progress, Sampling, Scores, sample_and_grade, score
 from podslab.tasks import Task
 from podslab.tasks.base import Row
-from podslab.training.budget import Budget, Spent
 from podslab.training.lab_trainer import LabTrainer
 from podslab.training.spec import Spec
 
 
-class Evaluator(TrainerCallback):
-    """Evaluates before, during and after training, outside training time, and stops on time."""
+class Evaluator:
+    """The held-out problems of a run, with what its evaluations found.
+
+    Args:
+        trainer: The trainer whose model is measured.
+        spec: The run's settings.
+        task: It gives prompts and grades.
+        rows: The problems; without any nothing is measured.
+        progress: Shows how far an evaluation is.
+    """
 
     def __init__(
         self, trainer: LabTrainer, spec: Spec, task: Task, rows: list[Row], progress: Progress
@@ -28,51 +34,24 @@ class Evaluator(TrainerCallback):
         self.rows = rows
         self.progress = progress
         self.scores: dict[int, Scores] = {}  # by optimiser step
-        self._evaluated_steps: set[int] = set()
-        self._budget = Budget()
-        self._last_point = 0
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measure the model before the first step."""
-        self._evaluated_steps = {evaluation.step for evaluation in evaluations(self.run)}
-        self._budget = Budget.of(self.spec, state.max_steps)
-        self._last_point = self._point(self.trainer.spent())
-        if state.global_step == 0:
-            self._evaluate(0)
+    def callback(self) -> Measuring:
+        """What evaluates before, during and after training, and stops on time."""
+        run = self.spec.run
+        return Measuring(
+            spent=self.trainer.spent,
+            budget=self.spec.budget,
+            schedule=Schedule(points=run.evaluations or 0, every_steps=run.evaluation_steps),
+            measure=self.evaluate,
+            measured_steps=lambda: [evaluation.step for evaluation in evaluations(self.run)],
+        )
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Evaluate when a step, a time or a point of the budget is due; stop when it is spent."""
-        spent = self.trainer.spent()
-        is_spent = self._budget.is_spent(spent)
-        point = self._point(spent)
-        passed_point = point > self._last_point
-        self._last_point = point
-
-        # Before the step's checkpoint is saved, so that none lacks its evaluation.
-        every = self.spec.run.evaluation_steps
-        step_is_due = every is not None and state.global_step % every == 0
-        if is_spent or passed_point or step_is_due:
-            self._evaluate(state.global_step)
-
-        if is_spent:
-            control.should_training_stop = True
-            control.should_save = args.save_strategy != "no"
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measure the trained model."""
-        self._evaluate(state.global_step)
-
-    def _point(self, spent: Spent) -> int:
-        """How many of the evaluations over the budget are due."""
-        return self._budget.points(spent, self.spec.run.evaluations or 0)
-
-    def _evaluate(self, step: int) -> None:
-        """Measure the model after a step, unless that was done before; the main process records."""
-        if step in self._evaluated_steps or not self.rows:
+    def evaluate(self, step: int) -> None:
+        """Measure the model after a step; the main process records."""
+        if not self.rows:
             return
         scores = self._measure()
         self.scores[step] = scores
-        self._evaluated_steps.add(step)
         if self.trainer.accelerator.is_main_process:
             append_evaluation(self.run, self._as_record(step, scores))
 
@@ -85,6 +64,7 @@ class Evaluator(TrainerCallback):
             rollouts_generated=run_state.rollouts_generated,
             rollouts_trained=run_state.rollouts_trained,
             tokens_generated=run_state.tokens_generated,
+            rows_passed=run_state.rows_passed,
             task=run.task,
             split=run.evaluation_split,
             problems=len(self.rows),
@@ -93,6 +73,7 @@ class Evaluator(TrainerCallback):
             format_accuracy=scores.format_accuracy,
             both_accuracy=scores.both_accuracy,
             mean_length=scores.mean_length,
+            rewards=scores.rewards,
         )
 
     def _measure(self) -> Scores:
@@ -118,7 +99,12 @@ class Evaluator(TrainerCallback):
                 sampling=self._sampling_of(rank),
                 progress=self.progress if rank == 0 else iter,
             )
-        return score(gather_object(graded[: len(share)]))
+
+        # Processes have every so-manieth problem; the record has them in their order.
+        gathered = gather_object(graded[: len(share)])
+        places = [place for first in range(world) for place in range(first, len(self.rows), world)]
+        in_order = sorted(zip(places, gathered, strict=True), key=lambda pair: pair[0])
+        return score([graded_K for _, graded_K in in_order])
 
     def _sampling_of(self, rank: int) -> Sampling:
         """How a process samples: with other random numbers than the others."""

@@ -1,0 +1,1 @@
+"""The engine of every comparison: budgets, measurements, processes, the ledger, and looks."""

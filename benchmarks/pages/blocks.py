@@ -5,8 +5,8 @@ A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. What stand
 
 from collections.abc import Callable
 
-from benchmarks.comparison import front_tables
 from benchmarks.folders import RESULTS, ROOT
+from benchmarks.frozen import tables
 from benchmarks.markdown import BLOCK
 from benchmarks.pages import authors_runs, sizes
 from benchmarks.worth import page as worth
@@ -33,8 +33,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "worth-price": worth.at_small_price,
     "worth-front": worth.front,
     "worth-batch": worth.beside_large_batches,
-    "comparison-differences": lambda: front_tables.differences(front_tables.read_reported()),
-    "comparison-variety": lambda: front_tables.variety(front_tables.read_reported()),
+    "comparison-differences": tables.differences,
+    "comparison-variety": tables.variety,
 }
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.comparison.intervals import Difference
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.sizes.page import whole_seconds
 from benchmarks.sizes.plan import GRPO, GRPO_GA, PODS
@@ -17,6 +16,7 @@ from benchmarks.sizes.raw_file import read_raw
 from benchmarks.sizes.steps import VLLM, Measured, Step
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import Machine, machines
+from podslab.statistics.differences import Difference
 from podslab.statistics.speedup import speed_up
 from podslab.statistics.worth import StepValue
 

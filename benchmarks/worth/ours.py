@@ -1,21 +1,17 @@
 """What a step was worth, and what it cost, in our own comparison of a small model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from benchmarks.comparison.front_tables import read_reported
-from benchmarks.comparison.intervals import Difference, difference
-from benchmarks.comparison.model import at_start
-from benchmarks.comparison.outcomes import compared, curve
-from benchmarks.comparison.records import Reported
+from benchmarks.frozen import records
+from benchmarks.frozen.outcomes import compared, curve
+from benchmarks.frozen.records import REFERENCE, Result
 from podslab.statistics.curves import ArmCurves
+from podslab.statistics.differences import Difference, difference
 from podslab.statistics.worth import StepValue, step_value
-
-Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -42,31 +38,19 @@ BATCH = (
     Stage("45 s, batch", ("batch",), "steps"),
 )
 STAGES = (*SHORT, *LONG, *BATCH)
-REFERENCE = "grpo-8"
 
 
-@cache
-def _reported() -> Reported:
-    return read_reported()
-
-
-@cache
 def results(stage: Stage, arm: str) -> tuple[Result, ...]:
     """The runs of an arm, in the order of their seeds; () where the stage has no such arm."""
-    protocol = _reported().protocol
     found: list[Result] = []
-    for run in protocol.runs:
-        if run.stage in stage.of and (run.set, run.arm) == (stage.set, arm):
-            result = _reported().result(run)
-            if result is not None:
-                found.append(result)
+    for name in stage.of:
+        found += records.runs(name, stage.set, arm)
     return tuple(found)
 
 
 def arms(stage: Stage) -> list[str]:
     """The arms of a stage, without GRPO with 8 rollouts."""
-    protocol = _reported().protocol
-    return [arm for arm in protocol.arms_of(stage.of[0]) if arm != REFERENCE]
+    return [arm for arm in records.arms_of(stage.of[0]) if arm != REFERENCE]
 
 
 @cache
@@ -136,7 +120,7 @@ def _price_of_step(runs: Sequence[Result], rollout: float, *, is_spared: bool) -
 
 def right_at_start(stage: Stage) -> float:
     """The share of samples that are right before training, of tuning questions of the set."""
-    return float(at_start()[stage.set]["sampled"])
+    return records.right_at_start(stage.set)
 
 
 def difference_from(stage: Stage, arm: str, beside: str, *, axis: str = "seconds") -> Difference:

@@ -1,10 +1,10 @@
 """The tables of what a step is worth and costs. The sentences around them are written by hand."""
 
-from benchmarks.comparison.cells import points
-from benchmarks.comparison.intervals import holm
+from benchmarks.frozen.tables import points
 from benchmarks.markdown import table
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import SIZES, machines
+from podslab.statistics.differences import holm
 from podslab.statistics.worth import Ratio, StepValue
 
 _PAYS = {True: "yes", False: "no", None: "open"}

@@ -321,6 +321,12 @@ def _changes_of_arms(there: Mapping[str, Settings], new: Mapping[str, Settings])
 
 
 def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
+    if None in (there.decision.reference, new.decision.reference):
+        # The reference follows from the arms, and each of the two may name other ones.
+        reference = there.decision.reference or new.decision.reference
+        there = replace(there, decision=replace(there.decision, reference=reference))
+        new = replace(new, decision=replace(new.decision, reference=reference))
+
     changed = [
         f"{what}: {getattr(there, what)!r} -> {getattr(new, what)!r}"
         for what in ("unit", "amount", "evaluations", "prices", "tuning", "decision")

@@ -1,1 +1,0 @@
-"""One comparison of ways to choose rows, by a protocol that was written before its runs."""

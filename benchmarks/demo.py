@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.folders import RESULTS
 from podslab.cli.demo import summary
 from podslab.comparison.comparison import read_comparison
-from podslab.report.arms_in_words import LABELS, ArmInWords, arms_in_words
+from podslab.report.arm_rows import LABELS, ArmRow, arm_rows
 from podslab.report.load_runs import Choices, Comparison, load_comparison
 from podslab.statistics.curves import ArmCurves, Floats
 from podsrl.rollout_log.files import write_json, write_whole
@@ -66,7 +66,7 @@ def condense(folder: Path, note: str) -> dict[str, Any]:
         "cpu": f"{environment.get('cpu')}, {environment.get('cores')} cores",
         "note": note,
         "versions": environment.get("versions"),
-        "arms": [asdict(arm) for arm in arms_in_words(comparison, labels)],
+        "arms": [asdict(arm) for arm in arm_rows(comparison, labels)],
         "curves": _curves(comparison),
     }
 
@@ -90,7 +90,7 @@ def _curves(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
 
 def section(name: str, condensed: Mapping[str, Any]) -> str:
     """A section of the page: what was printed of all seeds together, and of each."""
-    arms = [ArmInWords(**arm) for arm in condensed["arms"]]
+    arms = [ArmRow(**arm) for arm in condensed["arms"]]
     commit = str(condensed["commit"])[:12]
     lines = [
         f"## {name}",
@@ -109,7 +109,7 @@ def section(name: str, condensed: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _of_seed(arm: ArmInWords, place: int) -> ArmInWords:
+def _of_seed(arm: ArmRow, place: int) -> ArmRow:
     """The same arm with the seed at this place alone."""
     return replace(
         arm,
@@ -123,7 +123,7 @@ def _of_seed(arm: ArmInWords, place: int) -> ArmInWords:
 
 
 def _printed(
-    arms: Sequence[ArmInWords], seconds: float, curves: Mapping[str, Sequence[Any]]
+    arms: Sequence[ArmRow], seconds: float, curves: Mapping[str, Sequence[Any]]
 ) -> list[str]:
     of_arms = {arm: _arm_curves(arm, runs, arms[0].answers) for arm, runs in curves.items()}
     return ["```", summary(arms, seconds, of_arms), "```", ""]

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("matplotlib")
 
-from benchmarks.paper.__main__ import comparisons, in_a_fork
+from benchmarks.paper.__main__ import comparisons
 from benchmarks.paper.finished_runs import summary
 from benchmarks.paper.page import EXPERIMENTS, write_page
 from podslab.training.config_file import read_config
@@ -117,15 +115,3 @@ def test_what_is_published_of_a_run_is_read_off_its_folder(tmp_path):
     earlier = json.loads((RESULTS / "runs" / "pods-201.json").read_text(encoding="utf-8"))
     assert published.keys() == earlier.keys()
     assert published["curve"].keys() == earlier["curve"].keys()
-
-
-def test_the_log_of_a_run_has_its_last_line_and_why_it_failed(tmp_path, monkeypatch):
-    log = tmp_path / "log"
-    with (tmp_path / "own").open("w") as buffered, monkeypatch.context() as patched:
-        patched.setattr(sys, "stdout", buffered)  # as where output goes to a file
-        assert in_a_fork(partial(print, "the last line"), log)
-        assert not in_a_fork(partial(int, "no number"), log)
-
-    said = log.read_text()
-    assert said.startswith("the last line\n")
-    assert "ValueError" in said

@@ -17,7 +17,7 @@ pytest.importorskip("trl")
 from podslab.cli import demo
 from podslab.comparison.comparison import RunKey, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
-from podslab.report.arms_in_words import ArmInWords, arms_in_words, table, verdict
+from podslab.report.arm_rows import ArmRow, arm_rows, table, verdict
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.statistics.curves import ArmCurves
 from podslab.training import run as experiment
@@ -83,7 +83,7 @@ def test_the_table_holds_the_numbers_of_the_runs_which_have_equal_training_time(
         experiment.train(run_spec, experiment.load_data(run_spec))
 
     labels = {arm: arm for arm in ARMS} | {"pods": "PODS"}
-    shown = arms_in_words(load_comparison([spec.folder], Choices()), labels)
+    shown = arm_rows(load_comparison([spec.folder], Choices()), labels)
     assert [arm.label for arm in shown] == ["grpo", "grpo_ga", "PODS", "max_contrast"]
     # of 4 rows: 1 prompt x 4, 1 x 8 in two micro-batches, 1 x 8 of which 4 are kept, 4 x 2
     sizes = [(arm.generated, arm.trained) for arm in shown]
@@ -111,9 +111,9 @@ def test_the_table_holds_the_numbers_of_the_runs_which_have_equal_training_time(
     assert demo.PAYS in said
 
 
-def arm(label: str, early: list[float], end: list[float], answers: int = 256) -> ArmInWords:
+def arm(label: str, early: list[float], end: list[float], answers: int = 256) -> ArmRow:
     seeds = len(end)
-    return ArmInWords(
+    return ArmRow(
         label,
         64,
         16,

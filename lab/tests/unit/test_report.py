@@ -187,7 +187,8 @@ def test_an_interval_from_few_seeds_comes_with_how_often_it_holds(
         write_run(tmp_path / "runs" / f"b{seed}", "pods", seed, FAST)
     page = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t").page
     note = (
-        f"with {seeds} seeds a 95 % interval is too narrow: one of a mean covers the truth in about"
+        f"with {seeds} seeds the interval of a speed-up is too narrow: a bootstrap over so few"
+        " covers the truth in about"
     )
     for text in (page.read_text(), (tmp_path / "summary.md").read_text()):
         assert (f"{note} {covered} of cases" in text) if covered else (note not in text)

@@ -38,12 +38,12 @@ def curves(accuracy, hours=None, arm="arm", seeds=None, answers=1e9):
     )
 
 
-def test_an_estimate_is_the_mean_and_196_standard_errors():
+def test_an_estimate_is_the_mean_with_half_of_its_interval_by_t():
     values = np.array([[0.5], [0.6], [0.7], [0.8]])
     # mean 0.65; deviations .15 .05 .05 .15: variance 0.05/3, standard error sqrt(0.05/3/4)
     mean, error, seeds = estimate_at(values, 0)
     assert mean == pytest.approx(0.65)
-    assert error == pytest.approx(1.96 * math.sqrt(0.05 / 12))
+    assert error == pytest.approx(3.182446 * math.sqrt(0.05 / 12))  # three degrees of freedom
     assert seeds == 4
 
 
@@ -58,7 +58,7 @@ def test_missing_points_are_left_out_of_means_and_errors():
     values = np.array([[0.5, 0.5], [0.7, np.nan], [np.nan, np.nan]])
     assert mean_over_seeds(values).tolist() == pytest.approx([0.6, 0.5])
     error = error_over_seeds(values)
-    assert error[0] == pytest.approx(1.96 * math.sqrt(0.02 / 1 / 2))  # deviations 0.1, 0.1
+    assert error[0] == pytest.approx(12.7062 * math.sqrt(0.02 / 1 / 2))  # deviations 0.1, 0.1
     assert np.isnan(error[1])
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
-    from podslab.report.arms_in_words import ArmInWords
+    from podslab.report.arm_rows import ArmRow
     from podslab.statistics.curves import ArmCurves
 
 SUMMARY = "compare GRPO, GRPO-GA, PODS and a choice across prompts, on a CPU, in minutes"
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         from podslab.comparison.comparison_config import parse_comparison
         from podslab.comparison.live import Live
         from podslab.comparison.run_comparison import compare, failures
-        from podslab.report.arms_in_words import arms_in_words
+        from podslab.report.arm_rows import arm_rows
         from podslab.report.load_runs import Choices, load_comparison
         from podslab.report.write_report import write_report
         from podslab.training.config_file import read_config
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
     comparison = load_comparison([spec.folder], Choices())
     curves = {arm.name: arm.curves for arm in comparison.arms}
-    print(f"\n{summary(arms_in_words(comparison, _labels(spec)), spec.amount, curves)}\n")
+    print(f"\n{summary(arm_rows(comparison, _labels(spec)), spec.amount, curves)}\n")
     report = write_report([comparison], spec.folder, "PODS: the demo")
     print(f"curves      {spec.folder / 'figures' / 'accuracy.png'}")
     print(f"report      {report.page}")
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def summary(arms: Sequence["ArmInWords"], seconds: float, curves: Mapping[str, "ArmCurves"]) -> str:
+def summary(arms: Sequence["ArmRow"], seconds: float, curves: Mapping[str, "ArmCurves"]) -> str:
     """The table of the arms, and what it says, in words.
 
     Args:
@@ -128,16 +128,16 @@ def summary(arms: Sequence["ArmInWords"], seconds: float, curves: Mapping[str, "
         seconds: The training time of each run.
         curves: The learning curves of the arms, by their names.
     """
-    from podslab.report.arms_in_words import level_in_words, table, value_in_words, verdict
+    from podslab.report.arm_rows import meaning_of_level, table, verdict, worth_sentence
     from podslab.statistics.worth import step_value
 
     early = verdict(arms, f"After {seconds / 4:g} s", {arm.label: arm.early for arm in arms})
     end = verdict(arms, f"After {seconds:g} s", {arm.label: arm.end for arm in arms})
     parts = [table(arms, seconds), "", early, end]
     if "level with" in early + end:
-        parts.append(level_in_words(arms))
+        parts.append(meaning_of_level(arms))
     value = step_value(curves["grpo"], curves["pods"])
-    return "\n".join([*parts, value_in_words(value), PAYS])
+    return "\n".join([*parts, worth_sentence(value), PAYS])
 
 
 def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
@@ -169,7 +169,7 @@ def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
 
 
 def _labels(spec: "ComparisonSpec") -> dict[str, str]:
-    from podslab.report.arms_in_words import LABELS
+    from podslab.report.arm_rows import LABELS
 
     return {arm: LABELS.get(arm, arm) for arm in spec.arms}
 

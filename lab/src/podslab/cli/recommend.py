@@ -121,7 +121,7 @@ def _of_files(args: argparse.Namespace, sources: list[Path]) -> int:
 def _measured(folder: Path) -> str:
     """The answer of a comparison in a folder; "" where it holds none that is finished."""
     from podslab.own_script.run_plan import ANSWER, PLAN
-    from podslab.report.arms_in_words import arms_in_words, table
+    from podslab.report.arm_rows import arm_rows, table
     from podslab.report.load_runs import Choices, load_comparison
 
     answer = folder / ANSWER
@@ -139,6 +139,6 @@ def _measured(folder: Path) -> str:
     except InvalidInputError as error:  # such as one that has only begun
         return f"nothing yet: {error}"
 
-    arms = arms_in_words(comparison)
+    arms = arm_rows(comparison)
     seconds = max(run.evaluations[-1].training_seconds for run in comparison.runs)
     return table(arms, round(seconds))

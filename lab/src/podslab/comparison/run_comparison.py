@@ -8,7 +8,7 @@ from podslab.comparison.answer import Answer, judged
 from podslab.comparison.comparison import RATES, ComparisonSpec, RunKey, Shard
 from podslab.comparison.tuning import chosen_rates
 from podslab.durations import duration
-from podslab.engine.looks import train_in_looks
+from podslab.engine.looks import Looked, train_in_looks
 from podslab.engine.pool import Job, Pool, Watcher
 from podslab.evaluation.records import evaluations
 from podsrl.rollout_log import files
@@ -93,34 +93,32 @@ def compare(
         rates = chosen_rates(spec)
         files.write_json(spec.folder / RATES, rates)
 
-    trained = _train_seeds(spec, shard, pool)
+    looked = _train_seeds(spec, shard, pool)
+    seeds = spec.seeds[: looked.seeds]
+    trained = [run for run in shard.part_of(spec.runs(), spec.seeds) if run.seed in seeds]
     outcome = Outcome(failed={**pool.failed})
     for run in trained:
         if run.name not in outcome.failed and (problem := _points_problem(spec, run)):
             outcome.failed[run.name] = problem
     outcome.done = len(trained) - sum(run.name in outcome.failed for run in trained)
     if not outcome.failed:
-        outcome.answer = judged(spec)
+        outcome.answer = judged(spec, looked.seeds, looked.level)
     return outcome
 
 
-def _train_seeds(spec: ComparisonSpec, shard: Shard, pool: Pool) -> list[RunKey]:
-    """Train our reported runs, in looks where all of them are ours, and give them back."""
-    if shard.count > 1:
-        mine = shard.part_of(spec.runs(), spec.seeds)
-        pool.make(_jobs(spec, mine))
-        return mine
+def _train_seeds(spec: ComparisonSpec, shard: Shard, pool: Pool) -> Looked:
+    """Train our reported runs, in looks where all of them are ours."""
 
     def train(places: Sequence[int]) -> None:
         seeds = [spec.seeds[place] for place in places]
-        pool.make(_jobs(spec, [run for run in spec.runs() if run.seed in seeds]))
+        mine = shard.part_of(spec.runs(), spec.seeds)
+        pool.make(_jobs(spec, [run for run in mine if run.seed in seeds]))
 
     def is_decided(seeds: int, level: float) -> bool:
         answer = judged(spec, seeds, level)
-        return answer is not None and answer.is_decided
+        return shard.count == 1 and answer is not None and answer.is_decided
 
-    looked = train_in_looks(spec.looks, train, is_decided, has_time=lambda seeds: True)
-    return [run for run in spec.runs() if run.seed in spec.seeds[: looked.seeds]]
+    return train_in_looks(spec.looks, train, is_decided, has_time=lambda seeds: True)
 
 
 def _jobs(spec: ComparisonSpec, runs: Sequence[RunKey]) -> list[Job]:

@@ -108,3 +108,20 @@ class Budget:
             (spent.rollouts, self.rollouts),
             (price, self.price),
         ]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When a run is measured.
+
+    Args:
+        points: At so many evenly spaced points of the budget, the last at its end.
+        every_steps: After every so many steps; None: not by steps.
+        at_start: Whether the untrained model is measured.
+        saves: Whether each point of the budget leaves a checkpoint.
+    """
+
+    points: int = 0
+    every_steps: int | None = None
+    at_start: bool = True
+    saves: bool = False

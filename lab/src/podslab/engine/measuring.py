@@ -1,29 +1,11 @@
 """The one callback that measures a run beside its training, and ends it on time."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from transformers import TrainerCallback
 
-from podslab.engine.budget import Budget, Spent
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """When a run is measured.
-
-    Args:
-        points: At so many evenly spaced points of the budget, the last at its end.
-        every_steps: After every so many steps; None: not by steps.
-        at_start: Whether the untrained model is measured.
-        saves: Whether each point of the budget leaves a checkpoint.
-    """
-
-    points: int = 0
-    every_steps: int | None = None
-    at_start: bool = True
-    saves: bool = False
+from podslab.engine.budget import Budget, Schedule, Spent
 
 
 class Measuring(TrainerCallback):

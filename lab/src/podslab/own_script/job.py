@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from podslab.engine.budget import Budget
-from podslab.engine.measuring import Schedule
+from podslab.engine.budget import Budget, Schedule
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 

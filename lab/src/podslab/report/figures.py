@@ -66,7 +66,7 @@ def describe(name: str, comparison: Comparison) -> str:
     seeds = max(len(arm.curves.seeds) for arm in comparison.arms)
     lines = "Line: one seed."
     if seeds > 1:
-        lines = f"Line: mean over {seeds} seeds; band: ± 1.96 standard errors."
+        lines = f"Line: mean over {seeds} seeds; band: 95 % by Student's t over seeds."
 
     captions = {
         "accuracy": f"Accuracy ({MEASURES[comparison.measure]}, %) over training time. {lines}"

@@ -121,13 +121,13 @@ def _none_if_nan(value: float) -> float | None:
 
 
 def few_seeds(comparison: Comparison) -> list[str]:
-    """A note where intervals over seeds are far narrower than 95 %, else none."""
+    """A note where bootstrap intervals over seeds are far narrower than 95 %, else none."""
     seeds = min(len(arm.curves.seeds) for arm in comparison.arms)
     if not comparison.references or seeds not in COVERED:
         return []
     return [
-        f"with {seeds} seeds a 95 % interval is too narrow: one of a mean covers the truth in about"
-        f" {COVERED[seeds]} % of cases"
+        f"with {seeds} seeds the interval of a speed-up is too narrow: a bootstrap over so few"
+        f" covers the truth in about {COVERED[seeds]} % of cases"
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from podslab.statistics.curves import ArmCurves, Floats
 
@@ -15,7 +16,7 @@ FALSE_ALARMS = 0.05
 
 
 class Estimate(NamedTuple):
-    """A mean over this many seeds; the error is 1.96 standard errors, None for a single seed."""
+    """A mean over this many seeds, and half of its 95 % interval; None for a single seed."""
 
     mean: float
     error: float | None
@@ -84,21 +85,38 @@ def mean_over_seeds(values: Floats) -> Floats:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def error_over_seeds(values_S_T: Floats) -> Floats:
-    """1.96 standard errors of the mean over seeds; NaN where there are fewer than two.
+def standard_error_over_seeds(values_S_T: Floats) -> Floats:
+    """The standard error of the mean over seeds; NaN where there are fewer than two.
 
-    >>> error_over_seeds(np.array([[1.0], [3.0]])).tolist()  # std sqrt(2), over sqrt(2)
-    [1.96]
+    >>> standard_error_over_seeds(np.array([[1.0], [3.0]])).tolist()  # std sqrt(2), over sqrt(2)
+    [1.0]
     """
-    count_T = (~np.isnan(values_S_T)).sum(axis=0)
+    count_T = _count(values_S_T)
     squares_S_T = (values_S_T - mean_over_seeds(values_S_T)) ** 2
     variance_T = np.nansum(squares_S_T, axis=0) / np.maximum(count_T - 1, 1)
-    error_T = 1.96 * np.sqrt(variance_T / np.maximum(count_T, 1))
-    return np.where(count_T > 1, error_T, np.nan)
+    return np.where(count_T > 1, np.sqrt(variance_T / np.maximum(count_T, 1)), np.nan)
+
+
+def error_over_seeds(values_S_T: Floats) -> Floats:
+    """Half of the 95 % interval of the mean over seeds, by Student's t; NaN below two seeds.
+
+    >>> error_over_seeds(np.array([[1.0], [3.0]])).round(3).tolist()  # one degree of freedom
+    [12.706]
+    """
+    from scipy.special import stdtrit
+
+    quantile_T = stdtrit(np.maximum(_count(values_S_T) - 1, 1), 0.975)
+    error_T: Floats = quantile_T * standard_error_over_seeds(values_S_T)
+    return error_T
+
+
+def _count(values_S_T: Floats) -> npt.NDArray[np.int64]:
+    """The number of seeds that have each point."""
+    return (~np.isnan(values_S_T)).sum(axis=0)
 
 
 def estimate_at(values_S_T: Floats, point: int) -> Estimate:
-    """Mean and 1.96 standard errors over seeds at one evaluation point."""
+    """The mean over seeds at one evaluation point, with half of its 95 % interval by t."""
     column_S_1 = values_S_T[:, [point]]
     error = float(error_over_seeds(column_S_1)[0])
     return Estimate(
@@ -170,7 +188,7 @@ def _noise_between_seeds(
     from scipy.special import stdtrit
 
     rises_S_T = curves.accuracy[:, later] - curves.accuracy[:, [start]]
-    error_T = error_over_seeds(rises_S_T) / 1.96
+    error_T = standard_error_over_seeds(rises_S_T)
     if np.isnan(error_T).all():  # no two seeds have a rise
         return 0.0
 

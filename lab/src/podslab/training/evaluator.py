@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from accelerate.utils import gather_object
 
-from podslab.engine.measuring import Measuring, Schedule
+from podslab.engine.budget import Schedule
+from podslab.engine.measuring import Measuring
 from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
 from podslab.evaluation.sampling import Progress, Sampling, Scores, sample_and_grade, score
 from podslab.tasks import Task

@@ -16,7 +16,7 @@ _SURE = 2.0  # standard errors; a smaller difference of two shares is called lev
 
 
 @dataclass(frozen=True)
-class ArmInWords:
+class ArmRow:
     """The numbers of one arm that the table shows; one entry per seed, in the order of the seeds.
 
     generated, trained: rollouts and rows of one batch.
@@ -39,7 +39,7 @@ class ArmInWords:
     answers: int
 
 
-def arms_in_words(comparison: Comparison, labels: Mapping[str, str] = LABELS) -> list[ArmInWords]:
+def arm_rows(comparison: Comparison, labels: Mapping[str, str] = LABELS) -> list[ArmRow]:
     """The numbers of each arm, read from its runs."""
     of_arm: dict[str, list[Run]] = {}
     for run in comparison.runs:
@@ -47,13 +47,13 @@ def arms_in_words(comparison: Comparison, labels: Mapping[str, str] = LABELS) ->
     return [_arm(labels.get(name, name), runs, comparison.measure) for name, runs in of_arm.items()]
 
 
-def _arm(label: str, runs: Sequence[Run], measure: str) -> ArmInWords:
+def _arm(label: str, runs: Sequence[Run], measure: str) -> ArmRow:
     first = runs[0]
     last = [run.evaluations[-1] for run in runs]
     # a batch is passed num_iterations times, with as many optimiser steps
     passes = int(first.config.get("num_iterations") or 1)
     batches = max(1, math.ceil(last[0].step / passes))
-    return ArmInWords(
+    return ArmRow(
         label=label,
         generated=round(last[0].rollouts_generated / batches),
         trained=round(last[0].rollouts_trained / batches),
@@ -77,7 +77,7 @@ def _seconds(run: Run, phase: str) -> float:
     return sum(row.get(f"pods/seconds_{phase}") or 0.0 for row in run.metrics)
 
 
-def table(arms: Sequence[ArmInWords], seconds: float) -> str:
+def table(arms: Sequence[ArmRow], seconds: float) -> str:
     """One line for each arm; of several seeds the mean, with the least and the most."""
     heads = ["", "rollouts → rows", "steps", "at first", f"after {seconds / 4:g} s"]
     heads += [f"after {seconds:g} s", "generating", "updating"]
@@ -97,7 +97,7 @@ def _share(values: Sequence[float]) -> str:
     return f"{mean} ({100 * min(values):.0f}-{100 * max(values):.0f})"
 
 
-def verdict(arms: Sequence[ArmInWords], when: str, shares: Mapping[str, Sequence[float]]) -> str:
+def verdict(arms: Sequence[ArmRow], when: str, shares: Mapping[str, Sequence[float]]) -> str:
     """Who leads at one moment, and where PODS stands, computed from the numbers.
 
     Two arms are level if they differ by less than two standard errors of what was counted, or if
@@ -128,14 +128,14 @@ def verdict(arms: Sequence[ArmInWords], when: str, shares: Mapping[str, Sequence
     return f"{leads}. PODS does not lead: it has {100 * mean['PODS']:.0f} %, {others}."
 
 
-def level_in_words(arms: Sequence[ArmInWords]) -> str:
+def meaning_of_level(arms: Sequence[ArmRow]) -> str:
     """What `verdict` calls level."""
     seeds = len(arms[0].end)
     said = f"Level: closer than {arms[0].answers * seeds} answers can tell (two standard errors)"
     return f"{said}, or not in the same order in all seeds." if seeds > 1 else f"{said}."
 
 
-def value_in_words(value: StepValue) -> str:
+def worth_sentence(value: StepValue) -> str:
     """What a step of PODS was worth, and how much longer than GRPO's it took."""
     if value.worth is None or value.cost is None:
         return f"What a step of PODS was worth can't be told from these runs: {value.undefined}."

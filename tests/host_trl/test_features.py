@@ -159,13 +159,16 @@ def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(
 # ---- losses, passes and data ---------------------------------------------------------------------
 
 
-def test_two_reward_functions_of_one_name_are_refused(make_trainer):
+def test_two_reward_functions_of_one_name_are_told_apart(make_trainer):
     def contains(completions, what, **kwargs):
         return [float(what in completion[-1]["content"]) for completion in completions]
 
     both = [functools.partial(contains, what=digit) for digit in "89"]
-    with pytest.raises(InvalidInputError, match="two reward functions are called 'contains'"):
-        make_trainer(8, reward_funcs=both)
+    trainer = make_trainer(8, reward_funcs=both)
+    trainer.train()
+    assert trainer.reward_func_names == ["contains", "contains_2"]
+    last = [row for row in trainer.state.log_history if "rewards/contains/mean" in row][-1]
+    assert "rewards/contains_2/mean" in last
 
 
 @pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "bnpo", "cispo"])

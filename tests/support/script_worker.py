@@ -6,7 +6,8 @@ The script that it is told of is not run. A file `behave.json` in the working fo
 it does: {"fails": [arm names], "fails_reported": [methods], "start": reward at first, "reward":
 {method: at the end}, "collapses": [arm names whose reward is 0 at the end of the second round],
 "misses_one": [methods whose reported runs lack a measurement], "unscored": [methods of which every
-second answer has no reward], "meets": processes that must have begun before one ends}. What begins
+second answer has no reward], "at_once": whether all is learned before the first measurement,
+"meets": processes that must have begun before one ends}. What begins
 and ends is written into at_work.txt, with the GPU that it was given.
 """
 
@@ -86,7 +87,8 @@ def train(job: ScriptJob, behave: dict) -> int:
             continue
         share = point / job.evaluations
         seconds = job.seconds * share
-        level = start + (end - start) * share
+        learned = float(point > 0) if behave.get("at_once") else share
+        level = start + (end - start) * learned
         if job.evaluations == point == 2 and arm in behave.get("collapses", []):
             level = 0.0
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -208,6 +209,39 @@ def test_what_a_subclass_in_the_script_makes_of_rewards_counts_in_every_arm_and_
 
 
 @pytest.mark.usefixtures("with_parent")
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        # a script that evaluates before it trains
+        ("trainer.train()\ntrainer.train()", "print(trainer.evaluate())\ntrainer.train()"),
+        # rewards without names of their own
+        ("    right,\n", "    [lambda completions, **k: [0.0] * len(completions), right],\n"),
+        ("    right,\n", "    [lambda completions, **k: [1.0] * len(completions)] * 2,\n"),
+        ("    right,\n", "    [functools.partial(right), functools.partial(right)],\n"),
+        # rows without an end, and few rows
+        ("train_dataset=Dataset.from_list(", "train_dataset=without_length("),
+    ],
+)
+def test_what_trl_takes_is_compared(run_script, tmp_path, was, now):
+    text = SCRIPT.replace("REWARD", RIGHT)
+    assert was in text
+    text = text.replace(was, now, 1).replace("import argparse", "import argparse\nimport functools")
+    text = text.replace(
+        "SYSTEM = (",
+        "def without_length(rows):\n    return Dataset.from_list(rows).to_iterable_dataset()\n\n\n"
+        "SYSTEM = (",
+    )
+    text = text.replace("    args=args,", "    args=args,\n    eval_dataset=held_out,")
+    text = text.replace(
+        "args = GRPOConfig(",
+        "held_out = Dataset.from_list([sum_of(a, 7) for a in range(10, 40)])\nargs = GRPOConfig(",
+    )
+    process, _, _ = run_script(text, seconds=0.5)
+    assert process.wait() == 0, process.said()
+    assert len(evaluations(RunFolder(tmp_path / "run"))) == 1
+
+
+@pytest.mark.usefixtures("with_parent")
 def test_grpo_in_minibatches_generates_as_much_as_pods_for_as_many_updates(run_script, tmp_path):
     process, _, _ = run_script(seconds=1.5, method=MINIBATCHES)
     assert process.wait() == 0, process.said()
@@ -327,6 +361,7 @@ def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
         (("trainer.train()", ""), 2, "ended without training"),
         (('"--rows"', '"--rows", required=True'), 2, "give it its own arguments within quotes"),
         (("args.temperature = 0.9", "args = 1"), 2, "construct a GRPOConfig of trl"),
+        (("set_seed(99)", "raise EOFError"), 2, "asks for input, which nobody gives"),
         (("own.rows,", "6,"), 1, "must be divisible by num_generations (4)"),
         (("set_seed(99)", "import nowhere"), 1, "No module named 'nowhere'"),
         (("texts = ", "raise SystemExit(3) #"), 1, "ended by itself while it trained (3)"),
@@ -542,20 +577,57 @@ def test_where_all_but_one_method_fail_the_answer_says_why(compare):
 def test_a_run_that_lacks_a_measurement_is_compared_all_the_same(compare, tmp_path):
     status, out, _ = compare("--methods", "grpo,pods", misses_one=["pods"])
     assert status == 0
-    assert "pods has 0.400 more reward than grpo" in out
+    # Its second of four measurements is missing, and the line between its neighbours stands for it.
+    assert re.search(r"pods has 0\.2[01]\d more reward than grpo", out)
     assert (tmp_path / "pods-compare" / "answer.png").is_file()
 
 
 def test_answers_that_could_not_be_scored_are_left_out_and_counted(compare):
     status, out, _ = compare("--methods", "grpo,pods", unscored=["pods"])
     assert status == 0
-    assert "pods has 0.400 more reward than grpo" in out
+    assert "pods has 0.200 more reward than grpo" in out
     assert "25.0% of the answers could not be scored, and are left out" in out
 
     status, out, err = compare(
         "--methods", "grpo,pods", "--output_dir", "b", unscored=["grpo", "pods"]
     )
     assert status == 0, err
+
+
+def test_of_equal_rates_the_lower_one_is_chosen(compare, tmp_path):
+    # At all rates both methods come to the best reward.
+    rewards = {"grpo": 1.2, "pods": 1.2}
+    assert compare("--methods", "grpo,pods", reward=rewards)[0] == 0
+    assert {run[1] for run in started(tmp_path) if run[0] == REPORTED} == {
+        "grpo-5e-06",
+        "pods-5e-06",
+    }
+
+
+def test_where_all_learn_in_a_quarter_of_the_time_the_runs_are_made_shorter(compare, tmp_path):
+    rewards = {"grpo": 1.05, "pods": 1.05}  # 0.95 at other rates than the best one
+    status, out, err = compare("--methods", "grpo,pods", reward=rewards, at_once=True)
+    assert status == 0
+    assert "of training all methods have the best reward already" in err
+    seconds = {run[0]: float(run[3]) for run in started(tmp_path)}
+    assert seconds[REPORTED] == pytest.approx(seconds[TUNING] / 2, rel=1e-3)
+    run = RunFolder(tmp_path / "pods-compare" / "pods" / "seed-0")
+    assert len(evaluations(run)) == 5
+    _, again, err = compare("--methods", "grpo,pods", reward=rewards, at_once=True)
+    assert again == out  # and a second start has the same runs
+
+
+def test_a_run_that_ends_below_its_start_is_named(compare):
+    rewards = {"grpo": 0.6, "pods": 0.1}
+    status, out, _ = compare("--methods", "grpo,pods", reward=rewards, start=0.5)
+    assert status == 0
+    assert "pods collapsed with seed 0: 0.500 at first, 0.1" in out
+    assert "grpo collapsed" not in out
+
+
+def test_the_plan_says_that_a_script_trains_twice(compare, tmp_path):
+    (tmp_path / "train.py").write_text("trainer.train()\nmodel.train(True)\ntrainer.train()\n")
+    assert "train.py calls train() 2 times" in compare("--dry-run")[1]
 
 
 def test_a_second_start_chooses_the_same_rates_where_the_best_one_fell_back(compare, tmp_path):
@@ -677,7 +749,7 @@ def test_methods_are_taken_by_every_spelling_of_their_names_and_once():
 
 
 def test_too_few_hours_are_refused_with_those_that_are_needed(compare, capsys):
-    status, _, err = compare("--hours", "0.0001")
+    status, _, err = compare("--hours", "0.002")
     assert status == 2
     assert "give at least --hours" in err
 

@@ -38,9 +38,15 @@ def test_the_last_look_has_all_of_the_level_that_is_left():
         return False
 
     # After two seeds there is time for one more, and then for none.
-    looked = trained(is_decided, has_time=lambda seeds: seeds <= 1)
+    times = iter([False, True, False])
+    looked = trained(is_decided, has_time=lambda seeds: next(times))
     assert looked.seeds == 3
     assert looked.level + sum(spent) == pytest.approx(0.05)
+
+
+def test_seeds_that_took_less_time_than_was_planned_leave_room_for_others():
+    looked = trained(never, has_time=lambda seeds: seeds <= 1)
+    assert looked.seeds == 8
 
 
 def test_the_first_look_is_had_even_without_time():

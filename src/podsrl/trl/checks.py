@@ -5,6 +5,7 @@ called: their errors say which function, at which step, for which completion.
 """
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -507,6 +508,21 @@ def refuse_twice(names_F: Sequence[str]) -> None:
             " them apart by name only; give each its own __name__ (a functools.partial has that of"
             " its function: write a def around it), a reward model its own folder"
         )
+
+
+def told_apart(names_F: Sequence[str]) -> list[str]:
+    """The names of reward functions, with a number behind those that others have, too.
+
+    Two lambdas have one name, and metrics and logged columns are told apart by name only.
+
+    >>> told_apart(["<lambda>", "right", "<lambda>"])
+    ['<lambda>', 'right', '<lambda>_2']
+    """
+    found: list[str] = []
+    for name in names_F:
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        found.append(name if name not in found else next(n for n in numbered if n not in found))
+    return found
 
 
 class _Named:

@@ -17,7 +17,7 @@ from podsrl.trl.checks import (
     check_model,
     check_parameters,
     reads_num_generations,
-    refuse_twice,
+    told_apart,
 )
 from podsrl.trl.config import PODSConfig, constructing_pods_trainer
 from podsrl.trl.down_sampling import DownSampling
@@ -109,7 +109,7 @@ class PODSTrainer(Seam):
             raise MissingDependencyError(str(error)) from error
 
         check_arguments(args, self.reward_funcs, None, None)  # now with those of environments
-        refuse_twice(self.reward_func_names)
+        self.reward_func_names = told_apart(self.reward_func_names)
         show_messages()
         refuse_what_stands_behind(self)
         self.pods = DownSampling(self, args)

@@ -248,7 +248,7 @@ def read_comparison(folder: Path) -> ComparisonSpec:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
         (unit,) = UNITS.keys() & value["budget"]
         rates = value.get("rates")
-        decision = value["decision"]
+        decision = value.get("decision") or {}  # none in folders of before there was one
         return ComparisonSpec(
             folder=folder,
             arms=dict(value["arms"]),
@@ -259,7 +259,7 @@ def read_comparison(folder: Path) -> ComparisonSpec:
             prices=_prices(value["budget"]),
             tuning=rates
             and Tuning(tuple(rates["values"]), tuple(rates["seeds"]), str(rates["split"])),
-            decision=DecisionRule(**{**decision, "looks": tuple(decision["looks"])}),
+            decision=DecisionRule(**{**decision, "looks": tuple(decision.get("looks") or ())}),
             launch=tuple(value["launch"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:

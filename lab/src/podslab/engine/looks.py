@@ -69,18 +69,24 @@ def train_in_looks(
     """
     done = 0
     for seeds in looks.seeds:
-        # Where there is no time for all seeds until the next look, some may still make the last one
-        # surer. The first look is had in any case.
-        until = seeds
-        while done and until > done and not has_time(until - done):
-            until -= 1
-        if until == done:
-            break
+        while done < seeds:
+            until = _until(looks, done, seeds, has_time)
+            if until == done:
+                break
+            train(range(done, until))
+            done = until
 
-        train(range(done, until))
-        done = until
-        is_last = seeds == looks.seeds[-1] or until < seeds
+        is_last = done < seeds or seeds == looks.seeds[-1]
         level = looks.level_at(done, is_last)
         if is_last or is_decided(done, level):
             return Looked(done, level)
-    return Looked(done, looks.level_at(done, is_last=True))
+    raise AssertionError  # the last look returns
+
+
+def _until(looks: Looks, done: int, seeds: int, has_time: Callable[[int], bool]) -> int:
+    """The number of seeds to which the time suffices, up to the next look; the first one is had."""
+    if done < looks.seeds[0]:
+        return looks.seeds[0]
+    while seeds > done and not has_time(seeds - done):
+        seeds -= 1
+    return seeds

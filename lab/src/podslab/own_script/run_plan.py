@@ -412,17 +412,20 @@ class RunningComparison:
         After a quarter of the time all had the best reward then: later measurements could tell
         nothing apart. Runs for tuning alone decide this, so that no reported result does.
         """
-        firsts = []
-        for arm in best.values():
-            points = evaluations(self.plan.tuning_job(self.folder, arm, 1).run)
-            firsts.append(points[0])
-        rewards = np.concatenate([np.ravel(np.array(one.rewards, dtype=float)) for one in firsts])
-        scored = rewards[np.isfinite(rewards)]
+        # At other rates answers differ, where they do not at the best ones.
+        arms = self.plan.arms_to_tune
+        jobs = {arm: self.plan.tuning_job(self.folder, arm, 1) for arm in arms}
+        firsts = {arm: evaluations(job.run)[:1] for arm, job in jobs.items()}
+        rewards = [
+            rewards_K for points in firsts.values() for one in points for rewards_K in one.rewards
+        ]
+        scored = np.array(rewards, dtype=float)
+        scored = scored[np.isfinite(scored)]
         if len(scored) == 0 or np.ptp(scored) == 0:
             return self.plan.seconds
 
         ceiling = scored.max() - _AT_THE_CEILING * np.ptp(scored)
-        if min(_mean_reward(one) for one in firsts) < ceiling:
+        if min(_mean_reward(firsts[arm][0]) for arm in best.values()) < ceiling:
             return self.plan.seconds
         shorter = self.plan.seconds / EVALUATIONS
         self.say(

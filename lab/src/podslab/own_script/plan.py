@@ -261,10 +261,7 @@ def _second_training(script: str) -> list[str]:
         tree = ast.parse(Path(script).read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError):
         return []
-    calls = 0
-    for node in ast.walk(tree):
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        calls += is_call and node.func.attr == "train" and _takes_no_mode(node)
+    calls = sum(_is_training(node) for node in ast.walk(tree))
     if calls < 2:
         return []
     return [
@@ -273,9 +270,11 @@ def _second_training(script: str) -> list[str]:
     ]
 
 
-def _takes_no_mode(call: ast.Call) -> bool:
-    """Whether a call of train is a trainer's, and not that of a torch module, train(True)."""
-    return not call.args
+def _is_training(node: ast.AST) -> bool:
+    """Whether a part of a program calls train of a trainer, and not of a module, train(True)."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    return node.func.attr == "train" and not node.args
 
 
 def _spared_passes(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -98,9 +98,10 @@ class RunCurve:
         rewards_T_P: Floats = mean_of_scored(self.rewards_T_P_K, axis=-1)
         along_T = self.along_T(unit, prices)
         if by == AT_END or along_T[-1] == along_T[0]:
-            return rewards_T_P[-1]
-        area_P: Floats = np.trapezoid(rewards_T_P, along_T, axis=0)
-        return area_P / (along_T[-1] - along_T[0])
+            at_end_P: Floats = rewards_T_P[-1]
+            return at_end_P
+        mean_P: Floats = np.trapezoid(rewards_T_P, along_T, axis=0) / (along_T[-1] - along_T[0])
+        return mean_P
 
 
 def arm_curves(arm: str, runs: Mapping[int, RunCurve], prices: Prices | None = None) -> ArmCurves:

@@ -157,7 +157,7 @@ def judged(
 
 
 def _value_P(spec: ComparisonSpec, curve: RunCurve) -> Floats:
-    """What is compared of a run, question by question."""
+    """The value by which a run is compared, question by question."""
     return curve.value_P(spec.decision.by, spec.unit, spec.prices)
 
 
@@ -181,7 +181,7 @@ def _curve(spec: ComparisonSpec, run: RunKey) -> RunCurve | None:
 
 
 def _notes(spec: ComparisonSpec) -> list[str]:
-    """What the ledger says that a reader must know."""
+    """The notes that follow from the ledger."""
     ledger = spec.ledger()
     attempts = [one for one in ledger.attempts() if not one.run.startswith(f"{TUNING} ")]
     notes = []

@@ -115,7 +115,7 @@ def arm_settings(
 
 
 def _kind(name: str, like: str | None) -> str:
-    """What an arm starts from: what it says, or its own name, or the base."""
+    """The kind that an arm starts from: the one it says, or its own name, or the base."""
     if like is None:
         return name if name in KINDS else "pods"
     if like not in KINDS:

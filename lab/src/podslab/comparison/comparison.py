@@ -308,7 +308,7 @@ def refuse_foreign(folder: Path) -> None:
 
 
 def _changes_of_arms(there: Mapping[str, Settings], new: Mapping[str, Settings]) -> list[str]:
-    """What changed in the arms that are in both; the same change of several arms is one."""
+    """List the changes of the arms that are in both; the same change of several is one."""
     arms_of_change: dict[str, list[str]] = {}
     for arm, before in there.items():
         after = new.get(arm, before)

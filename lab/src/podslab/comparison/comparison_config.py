@@ -89,7 +89,7 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
 
 
 def _budget(value: Any) -> tuple[str, float, Prices | None]:
-    """What each run may spend: the unit, how much of it, and the prices of a budget by price."""
+    """The budget of a run: its unit, its amount, and the prices of a budget by price."""
     given = dict(value) if isinstance(value, dict) else {}
     prices = None
     if "price" in given:
@@ -224,9 +224,8 @@ def _tuning(value: Any, seeds: tuple[int, ...], base: Settings) -> Tuning | None
         )
 
     rates = given.get("values")
-    are_rates = isinstance(rates, list) and all(
-        isinstance(rate, (int, float)) and rate > 0 for rate in rates
-    )
+    rates = rates if isinstance(rates, list) else []
+    are_rates = all(isinstance(rate, (int, float)) and rate > 0 for rate in rates)
     if not are_rates or len(set(rates)) < 2:
         raise InvalidInputError(
             "rates must list two learning rates or more, such as {values: [1.0e-5, 3.0e-5]}; got"

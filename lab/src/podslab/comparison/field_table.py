@@ -27,7 +27,7 @@ def table_of_differences(arms: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def departures(settings: Mapping[str, Any], selection: Selection) -> list[str]:
-    """What an arm has otherwise than the definition of its method, each in a few words.
+    """List where an arm departs from the definition of its method, each in a few words.
 
     Args:
         settings: All fields of the arm.

@@ -34,7 +34,7 @@ class RunJob:
 
     @property
     def clock(self) -> str:
-        """What its training time is measured in."""
+        """The clock of its training time."""
         return str(self.comparison.arms[self.key.arm].get("training_clock") or "wall")
 
     def words(self) -> list[str]:
@@ -48,7 +48,7 @@ class RunJob:
 
 @dataclass
 class Outcome:
-    """What came of a comparison.
+    """The outcome of a comparison.
 
     Args:
         done: The number of reported runs that are done.

@@ -63,7 +63,7 @@ def chosen_rates(spec: ComparisonSpec) -> dict[str, float]:
 
 
 def _values(spec: ComparisonSpec, runs: Sequence[RunKey]) -> dict[float, float]:
-    """What each rate of an arm reached over its runs, averaged over seeds."""
+    """The mean reward over the run at each rate of an arm, averaged over seeds."""
     values: dict[float, list[float]] = {}
     for run in runs:
         curve = RunCurve.of(evaluations(spec.run_folder(run)))

@@ -10,7 +10,7 @@ NO_LIMIT = 10_000_000
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run has spent so far.
+    """The spending of a run so far.
 
     Args:
         steps: Optimiser steps.
@@ -100,7 +100,7 @@ class Budget:
         return self.points(spent, 1) == 1
 
     def _limits(self, spent: Spent) -> list[tuple[float, float | None]]:
-        """What was spent of each unit, with its limit."""
+        """The spending in each unit, with its limit."""
         price = self.prices.of(spent) if self.prices is not None else 0.0
         return [
             (spent.steps, self.steps),

@@ -35,7 +35,7 @@ class Job(Protocol):
 
     @property
     def clock(self) -> str:
-        """What its training time is measured in: "wall", or "cpu"."""
+        """The clock of its training time: "wall", or "cpu"."""
 
     def words(self) -> list[str]:
         """The words of its process after Python's name; writes what the process has to read."""
@@ -45,7 +45,7 @@ class Job(Protocol):
 
 
 class Watcher:
-    """What a planner hears of its jobs; the methods of this class do nothing."""
+    """A planner's view of its jobs; the methods of this class do nothing."""
 
     def starts(self, job: Job, others: int) -> None:
         """A job starts, while so many others are at work or wait."""

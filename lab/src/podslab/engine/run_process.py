@@ -78,7 +78,7 @@ class RunProcess:
         self.process.wait()
 
     def problem(self) -> str | None:
-        """What went wrong in a process that has ended, if anything did.
+        """The reason why a process failed that has ended; None where it did not.
 
         Raises:
             PodsError: An error of the user's, which other runs would share.

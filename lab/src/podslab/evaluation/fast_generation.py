@@ -45,7 +45,7 @@ def generate(
     generation_config: GenerationConfig,
     original: Callable[..., torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """`model.generate` for rows of which many are equal; itself where `can_share` does not hold.
+    """Generate as `model.generate` does, with equal prompts read once where `can_share` holds.
 
     Args:
         model: A causal language model.

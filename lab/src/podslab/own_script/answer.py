@@ -94,7 +94,7 @@ def noise_of(rewards_P_K: np.ndarray, questions: int | None = None) -> float:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the runs of a plan say.
+    """The answer that the runs of a plan give.
 
     Args:
         plan: What was run.
@@ -120,7 +120,7 @@ class Answer:
 
     @property
     def reference(self) -> str:
-        """What others are compared with."""
+        """The method that the others are compared with."""
         return _REFERENCE if _REFERENCE in self.best else next(iter(self.best))
 
     @property
@@ -131,7 +131,7 @@ class Answer:
         return all(verdict.says != OPEN for verdict in self._verdicts(self.reference).values())
 
     def _verdicts(self, reference: str) -> dict[str, Verdict]:
-        """What is said of each method beside another one."""
+        """The verdict on each method beside another one."""
         values = {
             method: np.array([seed.runs[method].curve.value_P(_BY) for seed in self.by_seed])
             for method in self.best
@@ -191,7 +191,7 @@ class Answer:
         return aligned(rows, numbers=True)
 
     def worths(self) -> list[MeasuredWorth]:
-        """What a step of each method is worth, beside one of the reference; () without runs."""
+        """The worth of each method's step, beside one of the reference; () without runs."""
         if len(self.best) < 2 or not self.by_seed or self._nothing_varies():
             return []
 
@@ -267,7 +267,7 @@ class Answer:
         return f"pass@{answers}" if is_binary else f"best of {answers}"
 
     def conclusions(self) -> list[str]:
-        """What is certain, and what these runs can't show."""
+        """The conclusions that are certain, and those that these runs can't give."""
         questions = self._curves()[0].rewards_T_P_K.shape[1]
         seeds = len(self.by_seed)
         many = "one seed" if seeds == 1 else f"{seeds} seeds"
@@ -400,7 +400,7 @@ class Answer:
         ]
 
     def _fields(self, method: str) -> str:
-        """What a method's name leaves open, as it ran."""
+        """The fields that a method's name leaves open, as it ran."""
         config = self.by_seed[0].runs[method].config
         names = ["num_rollouts", "num_generations"]
         if method == MINIBATCHES:

@@ -119,7 +119,7 @@ class ComparedTrainer(LabTrainer):
         raise ScriptEnded(0)
 
     def _measured(self) -> "Measuring | _Probe | _TimedSteps":
-        """What measures this run, and ends it."""
+        """The callback that measures this run, and ends it."""
         if self.job.sizes is not None:
             return _TimedSteps(self)
         if self.job.describe:

@@ -18,7 +18,7 @@ SIZES = (*(StepSizes(size) for size in (1, 2, 4, 8, 16)), StepSizes(4, trains_on
 
 @dataclass(frozen=True)
 class StepsWanted:
-    """What is to be measured.
+    """The steps that are to be measured.
 
     Args:
         script: The file.

@@ -184,7 +184,7 @@ class WallSeconds:
         return _OVERHEAD * rounds * (self.start + measuring + seconds)
 
     def at_least(self, seconds: float, methods: int, at_once: int) -> float:
-        """What every comparison has: rates, and the least seeds."""
+        """The seconds of what every comparison has: rates, and the least seeds."""
         least = self.seeds(seconds, methods, at_once, LEAST_SEEDS)
         return self.choosing_rates(seconds, methods, at_once) + least
 

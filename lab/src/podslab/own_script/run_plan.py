@@ -50,7 +50,7 @@ _AT_THE_CEILING = 0.02
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What the user asks for.
+    """The options of a comparison, as the user gives them.
 
     Args:
         script: The file.
@@ -267,7 +267,7 @@ class _Hours(Watcher):
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What tuning decided.
+    """The decisions of tuning.
 
     Args:
         best: The arm of each method, with its rate.

@@ -51,7 +51,7 @@ _DECIDED = (
 
 @dataclass(frozen=True)
 class GivenSettings:
-    """What a script gave its config.
+    """The settings that a script gave its config.
 
     Args:
         values: By field; those that it left out are not there.
@@ -235,7 +235,7 @@ class RememberingPODSConfig(_Remembering, PODSConfig):
 
 
 def given_settings(args: Any) -> GivenSettings:
-    """What a script gave the config that it hands to its trainer; None is a config of defaults.
+    """Read the settings that a script gave its trainer's config; None is one of defaults.
 
     Raises:
         InvalidInputError: It is no config of TRL's `GRPOTrainer`, or was made before the script.

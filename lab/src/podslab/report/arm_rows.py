@@ -129,14 +129,14 @@ def verdict(arms: Sequence[ArmRow], when: str, shares: Mapping[str, Sequence[flo
 
 
 def meaning_of_level(arms: Sequence[ArmRow]) -> str:
-    """What `verdict` calls level."""
+    """The sentence that says when `verdict` calls two arms level."""
     seeds = len(arms[0].end)
     said = f"Level: closer than {arms[0].answers * seeds} answers can tell (two standard errors)"
     return f"{said}, or not in the same order in all seeds." if seeds > 1 else f"{said}."
 
 
 def worth_sentence(value: StepValue) -> str:
-    """What a step of PODS was worth, and how much longer than GRPO's it took."""
+    """The sentence on the worth of a step of PODS, and on how much longer it took."""
     if value.worth is None or value.cost is None:
         return f"What a step of PODS was worth can't be told from these runs: {value.undefined}."
     worth, cost = value.worth.value, value.cost.value

@@ -30,7 +30,7 @@ _REPORT_APART = "Accuracies on different problems can't be compared: report the 
 
 @dataclass(frozen=True)
 class Arm:
-    """What a report shows of one arm.
+    """The content of a report on one arm.
 
     Args:
         curves: The evaluations of its seeds.
@@ -103,7 +103,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """What of the runs to report, as asked for on the command line.
+    """The choices of a report, as asked for on the command line.
 
     Args:
         references: The arms to measure against; () takes those of `REFERENCES` that there are.
@@ -260,7 +260,7 @@ def _on_one_task(runs: list[Run]) -> tuple[str, str]:
 
 
 def _problems(run: Run, evaluation: Evaluation) -> tuple[str, str]:
-    """What an evaluation is of, in words: the task, and its problems and options."""
+    """The task of an evaluation, and its problems and options, as text."""
     name = evaluation.task
     if evaluation.split != "test":
         name += f" {evaluation.split}"
@@ -275,7 +275,7 @@ def _problems(run: Run, evaluation: Evaluation) -> tuple[str, str]:
 
 
 def _refuse_mixed_setting(runs: Iterable[Run], key: str, otherwise: str | None) -> None:
-    """Refuse runs of which a setting differs; those of earlier versions may not say it."""
+    """Refuse runs that differ in a setting; runs of earlier versions may not have it."""
     run_by_value = {}
     for run in runs:
         if key not in run.config:
@@ -403,7 +403,7 @@ def _clock_of_passes(clock: Clock, runs: Sequence[Run]) -> Clock:
 
 
 def _shares_passed(run: Run) -> list[float]:
-    """Of the rows kept up to each evaluation, the share that had a pass."""
+    """The share of the kept rows that had a pass, up to each evaluation."""
     shares_T = []
     for evaluation in run.evaluations:
         rows = [row for row in run.metrics if row["step"] <= evaluation.step]

@@ -87,7 +87,7 @@ def _settings_side_by_side(comparison: Comparison) -> list[tuple[str, list[str]]
 
 
 def _environments(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What the runs ran on, with their names; where they agree once for all."""
+    """The machines of the runs, with the runs' names; once for all where they agree."""
     runs_by_facts: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in comparison.runs:
         name = f"{run.arm} seed {run.seed}"

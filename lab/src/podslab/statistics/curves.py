@@ -121,7 +121,7 @@ def _table(runs: Iterable[Sequence[Evaluation]], value_of: Callable[[Evaluation]
 
 
 def share_passed(config: Mapping[str, Any], metrics: Sequence[Any], before: Any = None) -> float:
-    """Of the rows that a run kept, the share that had a pass: `skip_zero_advantage` spares some.
+    """The share of a run's kept rows that had a pass: `skip_zero_advantage` spares some.
 
     Args:
         config: The run's settings.

@@ -129,7 +129,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a comparison says of an arm beside the reference.
+    """A comparison's verdict on an arm beside the reference.
 
     Args:
         arm: The arm's name.

@@ -69,7 +69,7 @@ class RunCurve:
         return mean
 
     def along_T(self, unit: str, prices: Prices | None = None) -> Floats:
-        """What was spent until each measurement.
+        """The spending until each measurement.
 
         Args:
             unit: "training_seconds", "steps", "rollouts" or "price".

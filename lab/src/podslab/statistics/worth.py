@@ -60,7 +60,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class StepValue:
-    """What a step of a method is worth and costs, beside a step of a reference.
+    """The worth and the cost of a method's step, beside a step of a reference.
 
     Args:
         worth: In steps of the reference; None where it is not defined.

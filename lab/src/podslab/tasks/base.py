@@ -43,7 +43,7 @@ class _Grade(NamedTuple):
 
 
 class Grade(_Grade):
-    """What a grader says of one completion.
+    """A grader's verdict on one completion.
 
     answer: is the answer right? None means that it could not be graded (never count it as wrong).
     format: is the completion in the form that the prompt asks for?

@@ -102,7 +102,7 @@ class Math(Task):
         return grades
 
     def _answers(self, completion: str, gold: str) -> list[str]:
-        """What is compared with the gold answer; of a letter, the choice that is declared."""
+        """The text that is compared with the gold answer; for a letter, the declared choice."""
         if self.mode == "strict" and is_letter(gold):
             choice = declared_choice(completion)
             if choice is None:

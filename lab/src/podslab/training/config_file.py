@@ -29,7 +29,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """What a YAML text holds.
+    """Read the mapping in a YAML text.
 
     Raises:
         InvalidInputError: It is not YAML, or a key stands twice; the message begins with `where`.

@@ -37,7 +37,7 @@ class Evaluator:
         self.scores: dict[int, Scores] = {}  # by optimiser step
 
     def callback(self) -> Measuring:
-        """What evaluates before, during and after training, and stops on time."""
+        """The callback that evaluates before, during and after training, and stops on time."""
         run = self.spec.run
         return Measuring(
             spent=self.trainer.spent,

@@ -75,7 +75,7 @@ def load_data(spec: Spec) -> Data:
 def _check_held_out(
     task: Task, train: Sequence[Row], held_out: Sequence[Row], data_path: str | None
 ) -> None:
-    """Refuse a folder without splits, of which both are all rows; warn of problems in both."""
+    """Refuse a folder without splits, where both are the same rows; warn of problems in both."""
     trained = {repr(row["prompt"]) for row in train}
     in_both = sum(repr(task.prompt(row)) in trained for row in held_out)
     if data_path and in_both == len(held_out):
@@ -172,7 +172,7 @@ def _check_processes(spec: Spec) -> None:
 
 
 def _spent_at(run: RunFolder, folder: Path) -> Spent | None:
-    """What a run had spent at a checkpoint; None where that step was not logged."""
+    """The spending of a run at a checkpoint; None where that step was not logged."""
     step = checkpoint.step_of(folder)
     for row in run.metrics():
         if row["step"] == step and "pods/training_seconds" in row:

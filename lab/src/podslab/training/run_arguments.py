@@ -14,7 +14,7 @@ def described(default: Any, meaning: str) -> Any:
 
 @dataclass
 class RunArguments:
-    """What a run trains on and how it is measured; the rest is `PODSConfig` and TRL's model config.
+    """A run's data and its measurements; the rest is `PODSConfig` and TRL's model config.
 
     `model_name_or_path: tiny` is the embedded model.
 

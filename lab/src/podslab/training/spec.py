@@ -32,7 +32,7 @@ class Spec:
 
     @property
     def budget(self) -> Budget:
-        """What the run may spend; a `max_steps` of 0 or less is no limit, as in TRL."""
+        """The budget of the run; a `max_steps` of 0 or less is no limit, as in TRL."""
         run = self.run
         prices = None
         if run.rollout_price is not None and run.row_price is not None:

@@ -245,7 +245,7 @@ def speed_up(reference: ArmCurves, arm: ArmCurves, caught_up: float = CAUGHT_UP)
 
 
 class _Times(NamedTuple):
-    """The threshold of each of B samples of seeds, both times to it (inf: never), and their ratio."""
+    """The threshold of B samples of seeds, both times to it (inf: never), and their ratio."""
 
     threshold_B: Floats
     reference_B: Floats

@@ -239,7 +239,7 @@ def described(plan: Plan, probe: Probe, costs: WallSeconds) -> str:
         f"learning rates   {rates}: half, once, twice and four times yours, for each method alike.",
         f"                 All train for {duration(plan.seconds / 4)}, the better {GO_ON} of each"
         " method go on as long again.",
-        f"seeds            {listed([str(seeds) for seeds in LOOKS.seeds])} at the best rate, for"
+        f"seeds            {', then '.join(map(str, LOOKS.seeds))} at the best rate, for"
         f" {duration(plan.seconds)} of training each, as long as a difference is open and time is",
         f"                 left; {LEAST_SEEDS} in any case.",
         f"questions        {questions[TUNING]} to choose rates by, {questions[REPORTED]} others to"

@@ -134,17 +134,10 @@ class ComparedTrainer(LabTrainer):
         greedy_P_1, _ = self.measure(questions, 1, greedy=True)
         if not self.accelerator.is_main_process:
             return
-
-        run_state = self.pods.state
         append_evaluation(
             self.pods.recorder.run,
             Evaluation(
-                step=step,
-                training_seconds=run_state.clock.training_seconds,
-                rollouts_generated=run_state.rollouts_generated,
-                rollouts_trained=run_state.rollouts_trained,
-                tokens_generated=run_state.tokens_generated,
-                rows_passed=run_state.rows_passed,
+                **self.progress(step),
                 task=Path(job.script).stem,
                 split=job.questions,
                 problems=len(questions),

@@ -57,15 +57,9 @@ class Evaluator:
             append_evaluation(self.run, self._as_record(step, scores))
 
     def _as_record(self, step: int, scores: Scores) -> Evaluation:
-        run_state = self.trainer.pods.state
         run = self.spec.run
         return Evaluation(
-            step=step,
-            training_seconds=run_state.clock.training_seconds,
-            rollouts_generated=run_state.rollouts_generated,
-            rollouts_trained=run_state.rollouts_trained,
-            tokens_generated=run_state.tokens_generated,
-            rows_passed=run_state.rows_passed,
+            **self.trainer.progress(step),
             task=run.task,
             split=run.evaluation_split,
             problems=len(self.rows),

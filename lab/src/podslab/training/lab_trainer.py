@@ -101,6 +101,15 @@ class LabTrainer(PODSTrainer):
         broadcast_object_list(spent)  # in place, of the first process
         return spent[0]
 
+    def progress(self, step: int) -> dict[str, Any]:
+        """The fields of an `Evaluation` that say how far the run is after so many steps."""
+        run = self.pods.state
+        return {
+            "step": step,
+            "training_seconds": run.clock.training_seconds,
+            **run.totals(),
+        }
+
     @contextmanager
     def model_for_generation(self) -> Iterator[Any]:
         """The model with whole weights on every process, as TRL generates with it.

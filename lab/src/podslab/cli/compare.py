@@ -187,9 +187,9 @@ def _compare_config(args: argparse.Namespace) -> int:
         return 1
 
     print(f"{outcome.done} runs finished in {spec.folder}")
-    if outcome.answer is not None:
-        outcome.answer.write(spec.folder)
-        print("\n".join(["", *outcome.answer.lines(), ""]))
+    if outcome.decision is not None:
+        outcome.decision.write(spec.folder)
+        print("\n".join(["", *outcome.decision.lines(), ""]))
     print(f"report      pods report {spec.folder} --out {spec.folder / 'report'}")
     return 0
 

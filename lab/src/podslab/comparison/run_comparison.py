@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from podslab.comparison.answer import Answer, judged
 from podslab.comparison.comparison import RATES, ComparisonSpec, RunKey, Shard
+from podslab.comparison.decision import Decision, decide
 from podslab.comparison.tuning import chosen_rates
 from podslab.durations import duration
 from podslab.engine.looks import Looked, train_in_looks
@@ -53,12 +53,12 @@ class Outcome:
     Args:
         done: The number of reported runs that are done.
         failed: Why others failed, by their names.
-        answer: What the runs say; None where nothing is judged, or runs are missing.
+        decision: The verdicts on the arms; None where nothing is judged, or runs are missing.
     """
 
     done: int = 0
     failed: dict[str, str] = field(default_factory=dict)
-    answer: Answer | None = None
+    decision: Decision | None = None
 
 
 def compare(
@@ -102,7 +102,7 @@ def compare(
             outcome.failed[run.name] = problem
     outcome.done = len(trained) - sum(run.name in outcome.failed for run in trained)
     if not outcome.failed:
-        outcome.answer = judged(spec, looked.seeds, looked.level)
+        outcome.decision = decide(spec, looked.seeds, looked.level)
     return outcome
 
 
@@ -115,8 +115,8 @@ def _train_seeds(spec: ComparisonSpec, shard: Shard, pool: Pool) -> Looked:
         pool.make(_jobs(spec, [run for run in mine if run.seed in seeds]))
 
     def is_decided(seeds: int, level: float) -> bool:
-        answer = judged(spec, seeds, level)
-        return shard.count == 1 and answer is not None and answer.is_decided
+        decision = decide(spec, seeds, level)
+        return shard.count == 1 and decision is not None and decision.is_decided
 
     return train_in_looks(spec.looks, train, is_decided, has_time=lambda seeds: True)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
-from podslab.comparison.answer import DECISION
 from podslab.comparison.comparison import PLAN, TUNING, RunKey, read_comparison
+from podslab.comparison.decision import DECISION
 from podslab.evaluation.records import Evaluation, evaluations
 from podslab.statistics.curves import ArmCurves, Clock, check_points, share_passed
 from podslab.training.config_file import parse_options

@@ -26,7 +26,7 @@ Curves = Mapping[str, Mapping[int, RunCurve]]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Decision:
     """The verdicts of a comparison.
 
     Args:
@@ -115,9 +115,9 @@ class Answer:
         files.write_json(folder / DECISION, self.as_numbers())
 
 
-def judged(
+def decide(
     spec: ComparisonSpec, seeds: int | None = None, level: float | None = None
-) -> Answer | None:
+) -> Decision | None:
     """Judge the arms by the plan's rule, over the seeds that all of them have.
 
     Args:
@@ -126,7 +126,7 @@ def judged(
         level: The level of this look; by default that of the last one.
 
     Returns:
-        The answer; None where the plan has no reference, or no whole seed has the answers of each
+        The decision; None where the plan has no reference, or no whole seed has the answers of each
         question.
     """
     curves = _curves(spec, spec.seeds[:seeds])
@@ -142,7 +142,7 @@ def judged(
         for arm, runs in curves.items()
     }
     arms = {arm: arm_curves(arm, runs, spec.prices) for arm, runs in curves.items()}
-    return Answer(
+    return Decision(
         spec=spec,
         curves=curves,
         level=level,

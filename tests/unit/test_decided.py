@@ -89,6 +89,73 @@ def test_a_rule_that_travels_to_another_process_says_the_same() -> None:
     assert podsrl.is_decided([0.0, 1.0], 2, 1, rule=rule)
 
 
+# ---- across the batch
+
+
+@pytest.mark.parametrize("rows", range(7))
+def test_a_batch_is_decided_when_no_further_group_is_taken(rows: int) -> None:
+    """Of all batches of up to three pairs, with one or two pairs still to come."""
+    pairs = list(itertools.combinations_with_replacement((0.0, 1.0, math.nan), 2))
+    found = Counter[bool]()
+    for size, to_come in itertools.product((1, 2, 3), (1, 2)):
+        completions = list(itertools.product(pairs, repeat=to_come))
+        for groups in itertools.product(pairs, repeat=size):
+            if rows > 2 * size:
+                is_final = False
+            else:
+                now = kept_of_batch(groups, rows, size)
+                is_final = all(
+                    kept_of_batch(groups + more, rows, size) == now for more in completions
+                )
+            assert podsrl.is_decided_batch(list(groups), rows, to_come) == is_final, groups
+            found[is_final] += 1
+    assert found[True] > 0
+    assert rows == 0 or found[False] > 0
+
+
+def kept_of_batch(groups: tuple[tuple[float, ...], ...], rows: int, size: int) -> Any:
+    """What dynamic_sampling keeps of the first groups, and how many rows of the others."""
+    kept_P_N = podsrl.downsample_batch(np.array(groups), rows, rule="dynamic_sampling")
+    return kept_P_N[:size].tolist(), int(kept_P_N[size:].sum())
+
+
+def test_rules_that_compare_all_groups_wait_for_them() -> None:
+    rewards_P_N = [[0.0, 1.0]] * 8
+    for rule, of_rule in podsrl.RULES.items():
+        if of_rule.across_prompts:
+            is_first_come = rule == "dynamic_sampling"
+            assert podsrl.is_decided_batch(rewards_P_N, 2, 1, rule=rule) == is_first_come
+            assert podsrl.is_decided_batch(rewards_P_N, 2, 0, rule=rule)
+
+
+def test_a_difference_of_rounding_fills_no_batch() -> None:
+    assert not podsrl.is_decided_batch([[0.1 + 0.2, 0.3]], 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rule": "max_variance"}, "is_decided says"),
+        ({"to_come": -1}, "at least 0"),
+        ({"to_come": 0.5}, "an integer"),
+        ({"rows": -1}, "rows = -1"),
+        ({"rows": 7}, "rows = 7"),
+        ({"rewards_P_N": [0.0, 1.0]}, "shape"),
+        ({"rewards_P_N": [[0.0, math.inf]]}, "infinite"),
+    ],
+)
+def test_what_makes_no_sense_across_the_batch_is_refused(
+    given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        podsrl.is_decided_batch(**{"rewards_P_N": [[0.0, 1.0]], "rows": 2, "to_come": 2, **given})
+
+
+def test_a_batch_rule_that_travels_to_another_process_says_the_same() -> None:
+    rule = pickle.loads(pickle.dumps(podsrl.RULES["dynamic_sampling"]))
+    assert podsrl.is_decided_batch([[0.0, 1.0]], 2, 1, rule=rule)
+
+
 # ---- the law of what is kept
 
 GROUPS = 10_000

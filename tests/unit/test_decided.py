@@ -92,12 +92,14 @@ def test_a_rule_that_travels_to_another_process_says_the_same() -> None:
 # ---- across the batch
 
 
-@pytest.mark.parametrize("rows", range(7))
+@pytest.mark.parametrize("rows", [0, 2, 3, 5])
 def test_a_batch_is_decided_when_no_further_group_is_taken(rows: int) -> None:
     """Of all batches of up to three pairs, with one or two pairs still to come."""
     pairs = list(itertools.combinations_with_replacement((0.0, 1.0, math.nan), 2))
     found = Counter[bool]()
     for size, to_come in itertools.product((1, 2, 3), (1, 2)):
+        if rows > 2 * (size + to_come):
+            continue  # so many rows will never be there
         completions = list(itertools.product(pairs, repeat=to_come))
         for groups in itertools.product(pairs, repeat=size):
             if rows > 2 * size:

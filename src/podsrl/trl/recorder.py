@@ -227,7 +227,7 @@ def rollout_columns(
         "kept": kept.tolist(),
         "advantage": advantages.tolist(),
         "tokens": [len(ids) for ids in columns["completion_ids"] or ()],
-        **_rounds_of(rollouts, [place % n for place in places]),
+        **_rounds_of(rollouts),
         **{f"rewards/{f}": rewards for f, rewards in zip(names_F, by_function_F, strict=True)},
     }
 
@@ -239,8 +239,8 @@ def rollout_columns(
     return with_texts
 
 
-def _rounds_of(rollouts: Rollouts, numbers: list[int]) -> dict[str, list[int]]:
+def _rounds_of(rollouts: Rollouts) -> dict[str, list[int]]:
     """The round of each rollout, from 0, where there may have been several."""
-    if rollouts.per_round is None:
+    if rollouts.round_P_N is None:
         return {}
-    return {"round": [number // rollouts.per_round for number in numbers]}
+    return {"round": rollouts.round_P_N.ravel()[list(rollouts.places)].tolist()}

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,8 +15,11 @@ import trl
 from packaging.version import Version
 
 import podsrl
-from podsrl.errors import InvalidInputError, PodsError, RewardError
-from podsrl.trl import PODSConfig
+from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
+from podsrl.trl import PODSConfig, down_sampling
+from podsrl.trl.exchange import Exchange
+from support.agent_scenarios import turns
+from support.agents import agent_trainer, call, questions, square, vision_model
 from support.trl_runs import equal, logged, straight_and_resumed, table_of, weights
 
 N = 16
@@ -239,18 +242,127 @@ def test_rounds_are_refused_with_what_they_cannot_do(
         PODSConfig(str(tmp_path), use_cpu=True, bf16=False, **given)
 
 
-def test_rounds_are_refused_with_environments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-    from support.agent_scenarios import SCENARIOS
-    from support.agents import agent_trainer
+# ---- environments and images; test_agents has all kinds of them where no prompt leaves
 
-    for scenario in ("tools", "environment"):
-        parts = dict(SCENARIOS[scenario])
-        reply = parts.pop("reply")
-        with pytest.raises(PodsError, match="tools or environments"):
-            agent_trainer(8, tmp_path / scenario, reply, rollouts_per_round=4, **parts)
+
+class Switch:
+    """Its reward is 1 where it was switched on."""
+
+    made: ClassVar[list["Switch"]] = []
+
+    def __init__(self) -> None:
+        type(self).made.append(self)
+
+    def reset(self, **kwargs: Any) -> None:
+        self.is_on = False
+        self.played = 0
+
+    def press(self, hard: int) -> str:
+        """Press it.
+
+        Args:
+            hard: Whether hard enough, 0 or 1.
+
+        Returns:
+            How it is now.
+        """
+        self.played += 1
+        self.is_on = bool(hard)
+        return "on" if hard else "off"
+
+    def get_reward(self) -> float:
+        return float(self.is_on)
+
+
+def press(read: str, row: int) -> str:
+    """The first question is answered rightly by every second rollout, others by none."""
+    if turns(read):
+        return "done"
+    return call("press", hard=int("question 0" in read and row % 2))
+
+
+@pytest.fixture
+def switches(monkeypatch: pytest.MonkeyPatch) -> type[Switch]:
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    monkeypatch.setattr(Switch, "made", [])
+    return Switch
+
+
+def test_environments_that_a_decided_prompt_leaves_over_are_not_played(
+    tmp_path: Path, switches: type[Switch]
+) -> None:
+    trainer = agent_trainer(
+        2 * M,
+        tmp_path,
+        press,
+        environment_factory=switches,
+        train_dataset=questions(),
+        rollouts_per_round=M,
+        max_steps=1,
+    )
+    trainer.train()
+
+    # Question 0 has two right ones of its first four, question 1 none of eight.
+    assert table_of(trainer).groupby("group").size().tolist() == [M, 2 * M]
+    played = [environment.played for environment in switches.made]
+    assert played == [1] * M + [0] * M + [1] * 2 * M
+    kept = [environment.is_on for environment in trainer.environments]
+    assert kept == [False, True, False, True] + [False] * M
+
+
+def test_environments_on_several_processes_are_refused_in_rounds(
+    tmp_path: Path, switches: type[Switch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OfTwo(Exchange):
+        """The trainer of the first of two processes, without the second."""
+
+        def __init__(self, process: int, world: int, device: Any) -> None:
+            super().__init__(process, 2, device)
+
+    monkeypatch.setattr(down_sampling, "Exchange", OfTwo)
+    with pytest.raises(UnsupportedError, match="rollouts_per_round works with environments on one"):
+        agent_trainer(
+            2 * M,
+            tmp_path,
+            press,
+            environment_factory=switches,
+            train_dataset=questions(),
+            rollouts_per_round=M,
+        )
+
+
+def test_pictures_stay_with_their_prompts_where_one_has_left(tmp_path: Path) -> None:
+    def reply(read: str, row: int) -> str:
+        return "x" * (row % 2) if "question 0" in read else ""
+
+    def odd(completions: list[Any], **columns: Any) -> list[float]:
+        return [float(len(c[-1]["content"]) % 2) for c in completions]
+
+    trainer = agent_trainer(
+        2 * M,
+        tmp_path,
+        reply,
+        model=vision_model,
+        reward_funcs=[odd],
+        train_dataset=questions(image=[square(20 * i) for i in range(8)]),
+        rollouts_per_round=M,
+        max_steps=1,
+    )
+    batches: list[dict[str, Any]] = []
+    make_batch = trainer._generate_and_score_completions
+
+    def remember(inputs: Any) -> Any:
+        batches.append(make_batch(inputs))
+        return batches[-1]
+
+    trainer._generate_and_score_completions = remember
+    trainer.train()
+
+    assert table_of(trainer).groupby("group").size().tolist() == [M, 2 * M]
+    (batch,) = batches
+    assert batch["num_images"] == [1] * 2 * M
+    pictures = [pixels.flatten().tolist() for pixels in batch["pixel_values"].chunk(2 * M)]
+    assert [pictures.index(picture) for picture in pictures] == [0] * M + [M] * M
 
 
 def test_own_rows_says_that_it_has_no_answer(make_trainer: Callable[..., Any]) -> None:
@@ -291,6 +403,44 @@ def test_a_colocated_engine_is_asked_for_each_round(
     trainer, rewards = trained(make_trainer, "run", vllm_mode="colocate", **VLLM)
     engine = trainer.vllm_generation.llm
     assert [sum(n for _, n in call) for call in engine.calls] == rewards.calls == [2 * M, M, M, M]
+
+
+@of_stand_in
+def test_a_colocated_engine_sleeps_once_for_all_rounds(
+    make_trainer: Callable[..., Any], stand_in: None
+) -> None:
+    trainer, rewards = trained(
+        make_trainer,
+        "run",
+        vllm_mode="colocate",
+        vllm_enable_sleep_mode=True,
+        max_steps=2,
+        **VLLM,
+    )
+    assert rewards.calls == [2 * M, M, M, M] * 2
+    engine = trainer.vllm_generation.llm
+    step = ["wake up weights", "load weights", "wake up kv_cache", "generate", "sleep"]
+    assert engine.order == ["sleep", *step, *step]
+    assert engine.asleep == {"weights", "kv_cache"}
+    assert not {"sleep", "wake_up"} & set(vars(engine))  # it has its own methods again
+
+
+@of_stand_in
+def test_a_colocated_engine_sleeps_where_a_round_fails(
+    make_trainer: Callable[..., Any], stand_in: None
+) -> None:
+    class Fails(KnownRewards):
+        def __call__(self, prompts: list[Any], **columns: Any) -> list[float]:
+            if self.calls:
+                raise ValueError("no more")
+            return super().__call__(prompts, **columns)
+
+    trainer = make_trainer(
+        N, reward_funcs=Fails(), vllm_mode="colocate", vllm_enable_sleep_mode=True, **VLLM
+    )
+    with pytest.raises(RewardError, match="no more"):
+        trainer.train()
+    assert trainer.vllm_generation.llm.asleep
 
 
 @of_stand_in

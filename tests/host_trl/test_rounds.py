@@ -25,6 +25,11 @@ from support.trl_runs import equal, logged, straight_and_resumed, table_of, weig
 N = 16
 M = 4
 
+of_stand_in = pytest.mark.skipif(
+    Version(trl.__version__) < Version("1.12"),
+    reason="the stand-in is for TRL 1.12 or later",
+)
+
 
 class KnownRewards:
     """Rewards that are decided by the prompt and by how many rollouts of it came before.
@@ -222,6 +227,8 @@ def test_a_reward_beyond_the_bounds_is_an_error_that_says_so(
         ({"advantage_baseline": "group"}, "another baseline"),
         ({"downsampling_rule": "percentile"}, "max_variance, max_reward, balanced"),
         ({"downsampling_rule": "max_contrast"}, "decided when all n are there"),
+        ({"downsampling_rule": "dynamic_sampling"}, "prompts_per_round generates in rounds of"),
+        ({"prompts_per_round": 1}, "prompts_per_round is set, too"),
         ({"multi_objective_aggregation": "normalize_then_sum"}, "has no bounds"),
         ({"reward_bounds": [1.0, 0.0]}, "the lower one first"),
         ({"reward_bounds": [0.0]}, "two numbers"),
@@ -238,6 +245,128 @@ def test_rounds_are_refused_with_what_they_cannot_do(
         "rollouts_per_round": M,
         **fields,
     }
+    with pytest.raises(InvalidInputError, match=message):
+        PODSConfig(str(tmp_path), use_cpu=True, bf16=False, **given)
+
+
+# ---- rounds of prompts: dynamic sampling
+
+#: Eight prompts in a generation, of which two groups fill the batch.
+DAPO = {
+    "method": "dynamic-sampling",
+    "num_generations": 2,
+    "per_device_train_batch_size": 16,
+    "prompts_per_round": 2,
+}
+
+
+class ContrastOf(KnownRewards):
+    """Every second rollout of some prompts is right, and of the others none or all."""
+
+    def __init__(self, *prompts: int) -> None:
+        super().__init__()
+        self.prompts = prompts
+
+    def reward_of(self, prompt: int, number: int) -> float:
+        return float(number % 2) if prompt in self.prompts else float(prompt % 2)
+
+
+def train_by_dynamic_sampling(make_trainer: Callable[..., Any], *prompts: int) -> tuple[Any, Any]:
+    rewards = ContrastOf(*prompts)
+    trainer = make_trainer(8, reward_funcs=rewards, max_steps=1, **DAPO)
+    trainer.train()
+    return trainer, rewards
+
+
+def test_dynamic_sampling_generates_until_the_batch_is_full(
+    make_trainer: Callable[..., Any],
+) -> None:
+    trainer, rewards = train_by_dynamic_sampling(make_trainer, 1, 3)
+    assert rewards.calls == [16, 16]
+
+    # Of four rounds the first has the prompts 0 and 4, the second 1 and 5.
+    table = table_of(trainer)
+    assert table.groupby("group")["round"].unique().map(list).to_dict() == {
+        0: [0],
+        1: [1],
+        4: [0],
+        5: [1],
+    }
+    kept = table[table["kept"]]
+    assert kept.groupby("group").size().to_dict() == {4: 8, 5: 8}
+    assert kept["advantage"].abs().min() > 0.9
+
+    (metrics,) = logged(trainer)
+    assert metrics["pods/rounds"] == 2
+    assert metrics["pods/generated_share"] == 0.5
+    assert metrics["pods/rollouts_generated"] == 32
+    assert metrics["pods/kept_rollouts"] == 16
+    assert metrics["reward"] == pytest.approx(4 / 16)  # of the first round; of all 8 / 32
+    assert metrics["frac_reward_zero_std"] == 0.5
+    first = table[table["round"] == 0]
+    assert metrics["completions/mean_length"] == pytest.approx(first["tokens"].mean())
+
+
+def test_dynamic_sampling_ends_with_the_prompts_of_the_step(
+    make_trainer: Callable[..., Any],
+) -> None:
+    """One group with contrast is missing: another one, of advantage 0, fills the batch."""
+    trainer, rewards = train_by_dynamic_sampling(make_trainer, 6)
+    assert rewards.calls == [16, 16, 16, 16]
+    table = table_of(trainer)
+    advantages = table[table["kept"]].groupby("group")["advantage"].apply(lambda a: a.abs().max())
+    assert sorted(advantages > 0) == [False, True]
+    assert logged(trainer)[0]["pods/generated_share"] == 1
+
+
+def test_a_reward_may_compare_the_rollouts_of_a_group_that_is_whole(
+    make_trainer: Callable[..., Any],
+) -> None:
+    def rank(completions: list[Any], num_rollouts: int, **columns: Any) -> list[float]:
+        assert len(completions) % num_rollouts == 0
+        return [i % num_rollouts / num_rollouts for i in range(len(completions))]
+
+    trainer = make_trainer(8, reward_funcs=rank, max_steps=1, **DAPO)
+    trainer.train()
+    assert logged(trainer)[0]["pods/rounds"] == 1
+
+
+def test_dynamic_sampling_in_rounds_resumes_to_the_bit(make_trainer: Callable[..., Any]) -> None:
+    straight, resumed = straight_and_resumed(make_trainer, 8, reward_funcs=odd_sum, **DAPO)
+    assert equal(weights(straight), weights(resumed))
+    assert logged(resumed)[-1]["pods/generated_share"] < 1
+
+
+@of_stand_in
+def test_a_server_is_asked_for_whole_groups(make_trainer: Callable[..., Any], server: Any) -> None:
+    trainer = make_trainer(
+        8,
+        reward_funcs=ContrastOf(1, 3),
+        max_steps=1,
+        use_vllm=True,
+        vllm_mode="server",
+        vllm_server_base_url=server.url,
+        **DAPO,
+    )
+    trainer.train()
+    assert [(len(request["prompt"]), request["n"]) for request in server.requests] == [(2, 8)] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"prompts_per_round": 0}, "1 <= prompts_per_round < 8"),
+        ({"prompts_per_round": 8}, "1 <= prompts_per_round < 8"),
+        ({"prompts_per_round": 2.0}, "an integer"),
+        ({"method": "max_contrast", "num_generations": 2}, "allowed with dynamic_sampling"),
+        ({"method": "pods"}, "allowed with dynamic_sampling"),
+        ({"rollouts_per_round": 2}, "prompts_per_round is set, too"),
+    ],
+)
+def test_rounds_of_prompts_are_refused_with_what_they_cannot_do(
+    tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    given = {"num_rollouts": 8, **DAPO, **fields}
     with pytest.raises(InvalidInputError, match=message):
         PODSConfig(str(tmp_path), use_cpu=True, bf16=False, **given)
 
@@ -388,12 +517,6 @@ def test_a_reward_that_compares_the_rollouts_of_a_prompt_is_refused(
 
 
 VLLM = {"use_vllm": True, "rollouts_per_round": M}
-
-
-of_stand_in = pytest.mark.skipif(
-    Version(trl.__version__) < Version("1.12"),
-    reason="the stand-in is for TRL 1.12 or later",
-)
 
 
 @of_stand_in

@@ -237,3 +237,77 @@ def test_what_is_kept_after_stopping_has_the_law_of_what_is_kept_of_all() -> Non
     of_first = numbers_of_kept(keep_of_first_finished, seed=3)
     assert differences(of_all, of_first)[0] < CHANCE
     assert differences(of_all, of_first)[1:].min() > 2 * CHANCE
+
+
+# ---- the law of what is kept of a batch
+
+#: Prompts of a batch, rollouts of each, and the rows that are kept: two groups.
+PROMPTS, ROLLOUTS, ROWS = 6, 4, 8
+
+
+def draw_batch(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rewards of 0 and 1, and lengths, longer for right answers and harder prompts."""
+    pass_rate_P_1 = rng.beta(0.7, 0.7, size=(PROMPTS, 1))
+    rewards_P_N = (rng.random((PROMPTS, ROLLOUTS)) < pass_rate_P_1).astype(float)
+    return rewards_P_N, rng.exponential(20 + 30 * rewards_P_N + 40 * (1 - pass_rate_P_1))
+
+
+def all_prompts(rewards_P_N: np.ndarray, lengths_P_N: np.ndarray) -> np.ndarray:
+    return np.arange(PROMPTS)
+
+
+def prompts_in_rounds(rewards_P_N: np.ndarray, lengths_P_N: np.ndarray) -> np.ndarray:
+    """Two prompts a round, until groups with contrast fill the batch."""
+    return until_full(rewards_P_N, np.arange(PROMPTS), 2)
+
+
+def prompts_that_finish_first(rewards_P_N: np.ndarray, lengths_P_N: np.ndarray) -> np.ndarray:
+    """All begin at once, and those that run are stopped when the batch is full."""
+    return until_full(rewards_P_N, np.argsort(lengths_P_N.max(axis=1)), 1)
+
+
+def until_full(rewards_P_N: np.ndarray, order_P: np.ndarray, at_a_time: int) -> np.ndarray:
+    for some in range(at_a_time, PROMPTS + 1, at_a_time):
+        made = order_P[:some]
+        if podsrl.is_decided_batch(rewards_P_N[made], ROWS, PROMPTS - some):
+            break
+    return made
+
+
+def numbers_of_batches(made_of: Callable[..., np.ndarray], seed: int) -> np.ndarray:
+    """Of each batch: how many right ones are kept, groups with contrast, and lengths.
+
+    Shape (batches, 5): the numbers, the sums of the kept lengths and of their squares, and the
+    prompts that were generated.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = []
+    for batch in range(GROUPS):
+        rewards_P_N, lengths_P_N = draw_batch(rng)
+        made = made_of(rewards_P_N, lengths_P_N)
+        kept_P_N = podsrl.downsample_batch(
+            rewards_P_N[made], ROWS, rule="dynamic_sampling", seed=[seed, batch]
+        )
+        right = (rewards_P_N[made] * kept_P_N).sum(axis=1)
+        length = lengths_P_N[made][kept_P_N]
+        contrast = ((right > 0) & (right < ROLLOUTS)).sum()
+        numbers.append([right.sum(), contrast, length.sum(), (length**2).sum(), len(made)])
+    return np.array(numbers, dtype=float)
+
+
+@pytest.mark.slow
+def test_what_is_kept_of_a_batch_in_rounds_has_the_law_of_what_is_kept_of_all_prompts() -> None:
+    of_all = numbers_of_batches(all_prompts, seed=1)
+    in_rounds = numbers_of_batches(prompts_in_rounds, seed=2)
+    assert differences(of_all, in_rounds)[:4].max() < CHANCE
+    assert in_rounds[:, 4].mean() < 0.8 * PROMPTS
+
+    # The same batches: as many groups with contrast are kept, and often others.
+    of_the_same = numbers_of_batches(prompts_in_rounds, seed=1)
+    assert (of_the_same[:, 1] == of_all[:, 1]).all()
+    assert (of_the_same[:, 2] != of_all[:, 2]).mean() > 0.2
+
+    # Groups that finish first are as many, and they are shorter.
+    of_first = numbers_of_batches(prompts_that_finish_first, seed=3)
+    assert differences(of_all, of_first)[1] < CHANCE
+    assert differences(of_all, of_first)[2:4].min() > 2 * CHANCE

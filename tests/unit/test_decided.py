@@ -218,7 +218,7 @@ def numbers_of_kept(keep: Callable[..., np.ndarray], seed: int) -> np.ndarray:
 
 def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Differences of means, in standard errors."""
-    error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / GROUPS)
+    error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / len(one))
     return np.abs(one.mean(axis=0) - other.mean(axis=0)) / error
 
 
@@ -243,6 +243,7 @@ def test_what_is_kept_after_stopping_has_the_law_of_what_is_kept_of_all() -> Non
 
 #: Prompts of a batch, rollouts of each, and the rows that are kept: two groups.
 PROMPTS, ROLLOUTS, ROWS = 6, 4, 8
+BATCHES = 3_000
 
 
 def draw_batch(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -282,7 +283,7 @@ def numbers_of_batches(made_of: Callable[..., np.ndarray], seed: int) -> np.ndar
     """
     rng = np.random.default_rng(seed)
     numbers = []
-    for batch in range(GROUPS):
+    for batch in range(BATCHES):
         rewards_P_N, lengths_P_N = draw_batch(rng)
         made = made_of(rewards_P_N, lengths_P_N)
         kept_P_N = podsrl.downsample_batch(

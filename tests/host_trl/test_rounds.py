@@ -1,5 +1,6 @@
 """Rollouts in rounds: prompts whose choice is decided are left out, and the update stays fair."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -150,6 +151,29 @@ def test_reinforce_ada_draws_again_where_right_ones_are_rare(
     kept = first[first["kept"]]
     expected = podsrl.group_advantages(drawn, kept["rollout"].tolist(), "group")
     assert kept["advantage"].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_prompts_are_read_once_for_all_rounds(make_trainer: Callable[..., Any]) -> None:
+    trainer = make_trainer(N, reward_funcs=KnownRewards(), rollouts_per_round=M, max_steps=2)
+    tokens: list[tuple[int, ...]] = []
+    trainer.model.get_input_embeddings().register_forward_hook(
+        lambda module, args, output: tokens.append(tuple(args[0].shape))
+    )
+    generate = trainer._generate
+
+    def generate_marked(prompts: Any) -> Any:
+        tokens.append(())  # a round begins
+        return generate(prompts)
+
+    trainer._generate = generate_marked
+    trainer.train()
+
+    # Of each generation the first round reads two prompts; later ones go on with one token a row.
+    after_mark = [now for before, now in itertools.pairwise(tokens) if before == ()]
+    assert [rows for rows, _ in after_mark] == [2, M, M, M] * 2
+    lengths = [length for _, length in after_mark]
+    assert min(lengths[0], lengths[4]) > 1
+    assert lengths[1:4] == lengths[5:] == [1, 1, 1]
 
 
 def test_the_last_round_may_be_smaller(make_trainer: Callable[..., Any]) -> None:

@@ -328,7 +328,11 @@ class DownSampling:
             self._generate_round(generate, score, asked, prompts, of_all, collected)
             return collected
 
-        with self.host.metrics_of_first_round(), self.host.engine_kept_awake():
+        with (
+            self.host.metrics_of_first_round(),
+            self.host.engine_kept_awake(),
+            self.one_reading.remembering(),
+        ):
             # Every process knows the rewards of all, so all make a round or none does.
             while (places_P_N := self._next_places(collected, asked.num_prompts)).any():
                 round_ = Round.of_places(places_P_N, world)

@@ -6,6 +6,9 @@ cache is copied to the rows, and `generate` goes on from there with whole rows:
 
     tokens read        without: n (length)        with: (length - 1) + n
 
+Where rollouts of the same prompts are generated in several calls, the cache of the prompts is kept
+for all of them (`OneReading.remembering`).
+
 `generate` reads the prompts, so positions and masks are the model's own. It draws for as many rows
 as before and as often, so the random numbers are the same, too. Logits differ by rounding alone, as
 they do between two sizes of a batch.
@@ -14,9 +17,11 @@ Whether the cache of a model can be copied is asked of the model: what its cache
 it takes one, and whether reading has filled it.
 """
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -59,6 +64,18 @@ class OneReading:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._told: set[str] = set()
+        self._remembers = False
+        self._read: PromptsRead | None = None
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Inside, where the weights must stay as they are, prompts once read are not read again."""
+        self._remembers = True
+        try:
+            yield
+        finally:
+            self._remembers = False
+            self._read = None
 
     @contextmanager
     def around(self, model: Any) -> Iterator[None]:
@@ -93,10 +110,18 @@ class OneReading:
         if set(given) != _OF_TEXT:
             others = sorted(set(given) ^ _OF_TEXT)
             raise CannotReadOnceError(f"`generate` is called with {', '.join(others)}")
-        rows = _first_rows(given["input_ids"], given["attention_mask"])[0]
-        if len(rows) == len(given["input_ids"]):
+        rows, prompt_of_row = _first_rows(given["input_ids"], given["attention_mask"])
+        prompts = [given[name][rows] for name in ("input_ids", "attention_mask")]
+        known = self._read.cache_of(*prompts) if self._read is not None else None
+        if known is None and len(rows) == len(given["input_ids"]):
             return None
-        return read_prompts(model, generate, **given)
+
+        if known is None:
+            known = _cache_of_prompts(model, generate, *prompts, given["generation_config"])
+            if self._remembers and self._read is None:
+                self._read = PromptsRead(*prompts, copy.deepcopy(known))
+        known.batch_select_indices(prompt_of_row)
+        return known
 
     def _say_once(self, reason: str) -> None:
         if reason not in self._told:
@@ -126,16 +151,79 @@ def read_prompts(
     Raises:
         CannotReadOnceError: The model or the settings don't allow it.
     """
+    rows, prompt_of_row = _first_rows(input_ids, attention_mask)
+    cache = _cache_of_prompts(
+        model, generate, input_ids[rows], attention_mask[rows], generation_config
+    )
+    cache.batch_select_indices(prompt_of_row)
+    return cache
+
+
+@dataclass(frozen=True)
+class PromptsRead:
+    """Prompts and the cache of all their tokens except the last.
+
+    Args:
+        input_ids: The prompts, padded on the left, shape (P, length).
+        attention_mask: 0 where padding is; the same shape.
+        cache: Their keys and values.
+    """
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    cache: DynamicCache
+
+    def cache_of(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> DynamicCache | None:
+        """A cache of these prompts, which may be fewer and with less padding.
+
+        Args:
+            input_ids: Prompts, padded on the left.
+            attention_mask: 0 where padding is.
+
+        Returns:
+            One of its own, or None where one of them was not read.
+        """
+        length = input_ids.shape[1]
+        cut = self.input_ids.shape[1] - length
+        if cut < 0:
+            return None
+        same_P_Q = (input_ids[:, None] == self.input_ids[None, :, cut:]).all(dim=-1)
+        same_P_Q &= (attention_mask[:, None] == self.attention_mask[None, :, cut:]).all(dim=-1)
+        same_P_Q &= ~self.attention_mask[:, :cut].any(dim=1)
+        if not same_P_Q.any(dim=1).all():
+            return None
+
+        # Padding stands at the beginning, so what is cut off there was never looked at.
+        cache = copy.deepcopy(self.cache)
+        cache.batch_select_indices(same_P_Q.int().argmax(dim=1))
+        for layer in cache.layers:
+            layer.keys = layer.keys[..., 1 - length :, :]
+            layer.values = layer.values[..., 1 - length :, :]
+            if isinstance(layer, DynamicSlidingWindowLayer):
+                layer.cumulative_length = length - 1
+        return cache
+
+
+@torch.no_grad()
+def _cache_of_prompts(
+    model: Any,
+    generate: Callable[..., Any],
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    generation_config: GenerationConfig,
+) -> DynamicCache:
+    """The cache of different prompts without their last tokens, as `read_prompts` says it."""
     if reason := why_each_is_read(model, generation_config):
         raise CannotReadOnceError(reason)
     if not attention_mask[:, :-1].any(dim=1).all():
         raise CannotReadOnceError("a prompt has one token, which each of its rollouts reads anyway")
 
-    rows, prompt_of_row = _first_rows(input_ids, attention_mask)
     cache = DynamicCache(config=model.config)
     generate(
-        input_ids=input_ids[rows, :-1],
-        attention_mask=attention_mask[rows, :-1],
+        input_ids=input_ids[:, :-1],
+        attention_mask=attention_mask[:, :-1],
         past_key_values=cache,
         generation_config=_one_token(generation_config),
     )
@@ -146,7 +234,6 @@ def read_prompts(
         raise CannotReadOnceError(
             f"{type(model).__name__} does not leave what it has read in the cache that it is given"
         )
-    cache.batch_select_indices(prompt_of_row)
     return cache
 
 

@@ -46,6 +46,7 @@ _OTHER_READINGS = (
     "prompt_lookup_num_tokens",
     "token_healing",
 )
+_SPREAD = "the weights are spread over processes, which all have to make the same passes"
 #: What TRL calls `generate` with where rows are nothing but text.
 _OF_TEXT = {"input_ids", "attention_mask", "generation_config"}
 
@@ -86,7 +87,9 @@ class OneReading:
         """
         model = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
         if "generate" in vars(model):
-            self._say_once("this model was given a `generate` of its own")
+            # FSDP2 gives it one, too, which gathers the weights.
+            given = "this model was given a `generate` of its own"
+            self._say_once(_SPREAD if _is_spread(model) else given)
             yield
             return
 
@@ -285,7 +288,7 @@ def _why_of_cache(model: Any) -> str:
 def _why_of_rows(model: Any) -> str:
     """What makes rows of one prompt differ while it is read, or all processes read together."""
     if _is_spread(model):
-        return "the weights are spread over processes, which all have to make the same passes"
+        return _SPREAD
     if chance := _chance_in(model):
         return (
             f"while the model is in training mode, {chance} draws for each row of a prompt"

@@ -211,7 +211,8 @@ def rollout_columns(
     # Each prompt is decoded once; an environment may show another one to each rollout.
     prompts = [tuple(ids) for ids in columns["prompt_ids"] or ()]
     distinct = list(dict.fromkeys(prompts))
-    text_of_prompt = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
+    decoded = tokenizer.batch_decode(distinct) if distinct else []  # else it would take it for one
+    text_of_prompt = dict(zip(distinct, decoded, strict=True))
 
     completions = list(columns["completion"] or ())
     answers = [_right_answer(row) for row in columns["row"] or ()]

@@ -24,7 +24,7 @@ import torch
 import podsrl
 from benchmarks.markdown import table
 from benchmarks.own_process import import_once, in_own_process
-from benchmarks.speed.numbers import in_turns, ratio
+from benchmarks.speed.numbers import Spread, in_turns, ratio
 from benchmarks.speed.trainers import Setting, build
 from podslab.models import smollm2
 from podslab.models.tiny import get_model
@@ -125,7 +125,8 @@ _STEP = """
 On one thread of a CPU that others used, too; seconds are those that the process computed, so that
 they don't count the others. Medians of the steps after the first one; arms took turns, each in a
 process of its own, {repetitions} times. *Generating*: `pods/seconds_generate` and
-`pods/seconds_score`. *Forecast*: the ratio that was written down before.
+`pods/seconds_score`. *Ratio*: to all at once in the same turn, the median with its quartiles.
+*Forecast*: the ratio that was written down before.
 
 *embedded*: {embedded}, 32 → 8, {steps} steps. The reward is 1 for a right answer and 0 for another
 one. *SmolLM2-135M*: {smollm2}
@@ -271,7 +272,7 @@ def measured(case: Case, model: str, repetitions: int) -> list[list[str]]:
             name = f"{__spec__.name}:steps_of"
             steps = in_own_process(name, case.name, model, number, arm, seconds=_SECONDS)
             found[arm].append(steps)
-            print(".", end="", flush=True)
+            print(f"{case.name}, {number} prompts, {arm}: {steps}", flush=True)
 
         at_once = [of.generating for of in found[_AT_ONCE]]
         for arm, of_arm in found.items():
@@ -284,13 +285,17 @@ def measured(case: Case, model: str, repetitions: int) -> list[list[str]]:
                     f"{statistics.mean(of.share for of in of_arm):.2f}",
                     f"{statistics.median(of.rounds for of in of_arm):.1f}",
                     f"{statistics.median(generating):.3f}",
-                    f"**{ratio(generating, at_once).median:.2f}**",
+                    _bold(ratio(generating, at_once)),
                     case.forecast_of(arm, number),
                     f"{statistics.median(of.whole for of in of_arm):.3f}",
                 ]
             )
-    print()
     return rows
+
+
+def _bold(found: Spread) -> str:
+    """The median in bold, with its quartiles."""
+    return f"**{found.median:.2f}** ({found.low:.2f} to {found.high:.2f})"
 
 
 _HEADS = [
@@ -324,15 +329,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Simulate and measure, print the page, and write it where that is wanted."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.rounds", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=3, help="of each trainer (3)")
+    parser.add_argument(
+        "--models", nargs="+", default=["embedded", "smollm2"], help="that are measured (both)"
+    )
     parser.add_argument("--quick", action="store_true", help="small: just to see that it works")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page to a file")
     args = parser.parse_args(argv)
 
     repetitions = 1 if args.quick else args.repetitions
     embedded = replace(EMBEDDED, prompts=EMBEDDED.prompts[:1]) if args.quick else EMBEDDED
-    cases = [(embedded, str(get_model(SMALL)))]
-    said = "was not measured (`--quick`)."
-    if not args.quick:
+    cases = [(embedded, str(get_model(SMALL)))] if "embedded" in args.models else []
+    said = "was not measured."
+    if "smollm2" in args.models and not args.quick:
         try:
             cases.append((SMOLLM2, str(smollm2.get_model())))
             said = (

@@ -7,6 +7,7 @@ the page says that it did not.
 """
 
 import argparse
+import math
 import statistics
 import sys
 import tempfile
@@ -103,7 +104,7 @@ SMOLLM2 = Case(
     prompts=(1, 3),
     per_round=(4,),
     longest=24,
-    steps=1,
+    steps=0,
     forecast={4: {1: 1.3, 3: 0.8}},
 )
 _SECONDS = 3600.0
@@ -124,7 +125,8 @@ _STEP = """
 
 On one thread of a CPU that others used, too; seconds are those that the process computed, so that
 they don't count the others. Medians of the steps after the first one; arms took turns, each in a
-process of its own, {repetitions} times. *Generating*: `pods/seconds_generate` and
+process of its own, {repetitions} times. Of SmolLM2-135M both arms were in one process, and it made
+no update, which is one of m rows in both. *Generating*: `pods/seconds_generate` and
 `pods/seconds_score`. *Ratio*: to all at once in the same turn, the median with its quartiles.
 *Forecast*: the ratio that was written down before.
 
@@ -226,11 +228,8 @@ def even(completions: list[Any], **columns: Any) -> list[float]:
     return [float(len(completion[-1]["content"]) % 2 == 0) for completion in completions]
 
 
-def steps_of(name: str, model: str, prompts: int, arm: str) -> Steps:
-    """The steps of a trainer after its first one, in this process."""
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    case = {of.name: of for of in (EMBEDDED, SMOLLM2)}[name]
+def trainer_of(case: Case, model: str, prompts: int, arm: str, folder: str) -> Any:
+    """The trainer of an arm, whose clock counts what this process computes."""
     setting = Setting(
         arm,
         model=model,
@@ -244,10 +243,45 @@ def steps_of(name: str, model: str, prompts: int, arm: str) -> Steps:
         options=case.arms[arm] | ({} if case is SMOLLM2 else RIGHT_ALONE),
         reward=even if case is SMOLLM2 else None,
     )
+    trainer: Any = build(setting, folder)
+    trainer.pods.clock.now = time.process_time
+    return trainer
+
+
+def generations_of(model: str, prompts: int, repetitions: int) -> dict[str, list[Steps]]:
+    """Generations of both arms in turns, without an update, in this process."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    found: dict[str, list[Steps]] = {arm: [] for arm in SMOLLM2.arms}
     with tempfile.TemporaryDirectory() as folder:
-        trainer: Any = build(setting, folder)
-        trainer.args.max_steps = 1 + case.steps
-        trainer.pods.clock.now = time.process_time
+        trainers = {
+            arm: trainer_of(SMOLLM2, model, prompts, arm, f"{folder}/{number}")
+            for number, arm in enumerate(found)
+        }
+        batches = {arm: iter(of.get_train_dataloader()) for arm, of in trainers.items()}
+        for arm in in_turns(list(found), repetitions):
+            trainer = trainers[arm]
+            trainer.model.train()
+            trainer.pods.clock.spent.clear()
+            trainer._prepare_inputs(next(batches[arm]))
+
+            spent = trainer.pods.clock.spent
+            logged = trainer.pods.host.metrics
+            share = logged.get("pods/generated_share", [1.0])[-1]
+            rounds = logged.get("pods/rounds", [1.0])[-1]
+            seconds = spent["generate"] + spent["score"]
+            found[arm].append(Steps(seconds, math.nan, share, rounds))
+            print(f"{arm}, {prompts} prompts: {found[arm][-1]}", flush=True)
+    return found
+
+
+def steps_of(model: str, prompts: int, arm: str) -> Steps:
+    """The steps of a trainer of the embedded model after its first one, in this process."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = trainer_of(EMBEDDED, model, prompts, arm, folder)
+        trainer.args.max_steps = 1 + EMBEDDED.steps
         trainer.train()
     logged = [entry for entry in trainer.state.log_history if "pods/rollouts" in entry][1:]
 
@@ -262,17 +296,28 @@ def steps_of(name: str, model: str, prompts: int, arm: str) -> Steps:
     return Steps(median(*generating), median(*whole), share, median("pods/rounds", otherwise=1.0))
 
 
+def steps_in_turns(
+    case: Case, model: str, prompts: int, repetitions: int
+) -> dict[str, list[Steps]]:
+    """Trainers of all arms in turns, each in a process of its own."""
+    found: dict[str, list[Steps]] = {arm: [] for arm in case.arms}
+    for arm in in_turns(list(case.arms), repetitions):
+        name = f"{__spec__.name}:steps_of"
+        found[arm].append(in_own_process(name, model, prompts, arm, seconds=_SECONDS))
+        print(f"{case.name}, {prompts} prompts, {arm}: {found[arm][-1]}", flush=True)
+    return found
+
+
 def measured(case: Case, model: str, repetitions: int) -> list[list[str]]:
     """The rows of a case in the table of seconds."""
     import_once([__spec__.name])
     rows = []
     for number in case.prompts:
-        found: dict[str, list[Steps]] = {arm: [] for arm in case.arms}
-        for arm in in_turns(list(case.arms), repetitions):
-            name = f"{__spec__.name}:steps_of"
-            steps = in_own_process(name, case.name, model, number, arm, seconds=_SECONDS)
-            found[arm].append(steps)
-            print(f"{case.name}, {number} prompts, {arm}: {steps}", flush=True)
+        if case is SMOLLM2:
+            name = f"{__spec__.name}:generations_of"
+            found = in_own_process(name, model, number, repetitions, seconds=_SECONDS)
+        else:
+            found = steps_in_turns(case, model, number, repetitions)
 
         at_once = [of.generating for of in found[_AT_ONCE]]
         for arm, of_arm in found.items():
@@ -287,7 +332,9 @@ def measured(case: Case, model: str, repetitions: int) -> list[list[str]]:
                     f"{statistics.median(generating):.3f}",
                     _bold(ratio(generating, at_once)),
                     case.forecast_of(arm, number),
-                    f"{statistics.median(of.whole for of in of_arm):.3f}",
+                    ""
+                    if case is SMOLLM2
+                    else f"{statistics.median(of.whole for of in of_arm):.3f}",
                 ]
             )
     return rows
@@ -344,9 +391,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             cases.append((SMOLLM2, str(smollm2.get_model())))
             said = (
-                f"in float32, 16 → 4, {SMOLLM2.steps} step, answers of at most {SMOLLM2.longest}"
-                " tokens. The reward is 1 for an answer of an even number of characters, so that"
-                " about half are right and the share does not depend on what the model knows."
+                f"in float32, 16 → 4, answers of at most {SMOLLM2.longest} tokens. The reward is 1"
+                " for an answer of an even number of characters, so that about half are right and"
+                " the share does not depend on what the model knows."
             )
         except MissingDependencyError as error:
             said = f"was not measured: {error}"

@@ -136,7 +136,7 @@ def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Se
     return kept
 
 
-def seen_by(rule: Rule, rewards_P_N: Floats) -> Floats:
+def seen_by(rule: Rule, rewards_P_N: Array) -> Array:
     """The rewards as a rule sees them.
 
     The sum .1 + .2 differs from .3 by rounding, which is no contrast, and is not shown to a rule.

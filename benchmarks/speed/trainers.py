@@ -1,6 +1,6 @@
 """The trainers whose steps are measured: TRL's own and ours, alike in everything else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ class Setting:
         rule: The rule of `PODSTrainer`; None for TRL's own trainer, where n = m.
         max_completion_length: The most tokens of a completion.
         options: Further options of the trainer, and `lora`.
+        reward: The reward function; None for those of the task.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Setting:
     rule: str | None
     max_completion_length: int = 64
     options: Mapping[str, Any] = field(default_factory=dict)
+    reward: Callable[..., list[float]] | None = None
 
     @property
     def steps_per_generation(self) -> int:
@@ -89,7 +91,7 @@ def build(setting: Setting, folder: str) -> GRPOTrainer:
     lora = LoraConfig(r=8, target_modules="all-linear")
     given: dict[str, Any] = {
         "model": setting.model,
-        "reward_funcs": task.rewards(),
+        "reward_funcs": setting.reward or task.rewards(),
         "train_dataset": Dataset.from_list(rows),
         "peft_config": lora if with_lora else None,
     }

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from podsrl.advantages import group_advantages
 from podsrl.errors import PodsError, fields_named, needed
 from podsrl.methods import METHODS
-from podsrl.rules import RULES, downsample, downsample_batch, is_decided, register_rule, rule
+from podsrl.rules import (
+    RULES,
+    downsample,
+    downsample_batch,
+    is_decided,
+    is_decided_batch,
+    register_rule,
+    rule,
+)
 from podsrl.selection import Selection
 
 if TYPE_CHECKING:
@@ -31,6 +39,7 @@ __all__ = [
     "group_advantages",
     "inspect",
     "is_decided",
+    "is_decided_batch",
     "register_rule",
     "rollouts",
     "rule",

@@ -294,14 +294,26 @@ def test_each_rank_reads_its_prompts_once(tiny_model, tmp_path):
     assert on_two["first_passes"] == [[[2, length - 1], [11, 1]]] * 2
 
 
+#: Of three prompts some are on two ranks, and a rank may have none that is still open. Of six
+#: prompts, one in a round, the ranks that have none of it generate a rollout all the same.
+ROUNDS: dict[str, dict[str, Any]] = {
+    "of rollouts": {"often": True, "rollouts_per_round": 3, "n": 10},
+    "of prompts": {
+        "binary": True,
+        "method": "dynamic-sampling",
+        "prompts_per_round": 1,
+        "n": 8,
+        "num_generations": 2,
+    },
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
-def test_ranks_make_the_same_rounds_as_one(tiny_model, tmp_path, world):
-    """Of three prompts some are on two ranks, and a rank may have none that is still open."""
-
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_ranks_make_the_same_rounds_as_one(tiny_model, tmp_path, world, kind):
     def run(name: str, world: int) -> dict[str, Any]:
-        more = {"often": True, "rollouts_per_round": 3, "n": 10, "max_steps": 3}
-        given = settings(name, tmp_path, tiny_model, world, **more)
+        given = settings(name, tmp_path, tiny_model, world, **ROUNDS[kind], max_steps=3)
         return result_on(world, tmp_path, given)
 
     one = run("one", 1)
@@ -659,6 +671,39 @@ def test_fsdp2_on_two_ranks_trains_like_one_process_and_pods_train_on_them_is_on
     assert [row["step"] for row in run.metrics()] == [1, 2]
     measured = [(evaluation.step, evaluation.problems) for evaluation in evaluations(run)]
     assert measured == [(0, 5), (2, 5)]
+
+
+@pytest.mark.slow
+def test_sharded_weights_are_read_by_each_rollout_and_rounds_work_with_them(
+    on_ranks, tiny_model, tmp_path, fsdp2
+):
+    """Passes of sharded weights are collective, so all ranks must make the same ones."""
+    greedy = {"greedy": True, "skip_zero_advantage": False, "max_steps": 1}
+
+    def given(name: str, world: int, **more: Any) -> dict[str, Any]:
+        return settings(name, tmp_path, tiny_model, world, **greedy, **more)
+
+    read_by_each = result_on(1, tmp_path, given("each", 1, read_prompts_once=False))
+    process = launch(
+        2,
+        tmp_path / "said",
+        [
+            given("sharded", 2, read_prompts_once=True),
+            given("in rounds", 2, read_prompts_once=True, rollouts_per_round=4),
+        ],
+        env=fsdp2,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+
+    sharded = result(tmp_path, "sharded")
+    assert sharded["sharded"]
+    (reason,) = sharded["why_each_reads"]
+    assert reason.startswith("the weights are spread over processes")
+    assert generations(read_by_each) == generations(sharded)
+    (((rows, length), _),) = read_by_each["first_passes"]
+    assert rows == 3 * 7
+    assert [passes[0] for passes in sharded["first_passes"]] == [[11, length]] * 2
+    assert generations(result(tmp_path, "in rounds")) == generations(sharded)
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp2", "zero2", "zero3"])

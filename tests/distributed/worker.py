@@ -313,6 +313,7 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
         "losses": [entry["loss"] for entry in history if "loss" in entry],
         "bytes_moved": bytes_moved,
         "first_passes": first_passes,
+        "why_each_reads": sorted(trainer.pods.one_reading._told),
         "aligned": is_aligned(trainer, tokenizer, last_generation),
         "sharded": any(isinstance(weight, DTensor) for weight in trainer.model.parameters()),
         "metrics": history[0],

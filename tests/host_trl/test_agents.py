@@ -127,18 +127,40 @@ def count_rows_of_passes(trainer: Any) -> list[int]:
     return rows
 
 
+#: Two rounds of every prompt: no reward is at these bounds, so none is decided before.
+TWO_ROUNDS = {"rollouts_per_round": M, "reward_bounds": [-1e4, 1e4]}
+
+
+def in_order_of_places(first: Generated, second: Generated) -> Generated:
+    """Two rounds of M rollouts of each of two prompts, as if they had been generated at once."""
+    columns = []
+    for of_first, of_second in zip(first, second, strict=True):
+        if of_first is None and of_second is None:
+            columns.append(None)
+            continue
+        of_rounds = [column or [None] * 2 * M for column in (of_first, of_second)]
+        columns.append(
+            [row for prompt in (0, 1) for rows in of_rounds for row in rows[prompt * M :][:M]]
+        )
+    return Generated(*columns)
+
+
 @pytest.mark.slow
-def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, recorded):
+@pytest.mark.parametrize("rounds", [{}, TWO_ROUNDS], ids=["at once", "in rounds"])
+def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, recorded, rounds):
     """Everything that TRL generated of a kept place is at its row of the update, nothing else."""
-    trainer = make(N, "pods", max_steps=3, per_device_train_batch_size=2 * M)
+    trainer = make(N, "pods", max_steps=3, per_device_train_batch_size=2 * M, **rounds)
     rows_passed = count_rows_of_passes(trainer)
     before = weights(trainer)
     trainer.train()
 
     assert not equal(before, weights(trainer))
     assert sum(rows_passed) == 3 * 2 * M
-    assert len(recorded.updates) == len(recorded.generations) == 3
-    for step, (generated, update) in enumerate(zip(*recorded, strict=True)):
+    generations = recorded.generations
+    if rounds:
+        generations = list(map(in_order_of_places, generations[::2], generations[1::2]))
+    assert len(recorded.updates) == len(generations) == 3
+    for step, (generated, update) in enumerate(zip(generations, recorded.updates, strict=True)):
         table = trainer.pods.recorder.run.rollouts(step + 1).to_pandas()
         kept_places = np.flatnonzero(table["kept"]).tolist()
         assert len(generated.completion_ids) == 2 * N

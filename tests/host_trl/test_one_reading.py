@@ -257,6 +257,43 @@ def test_rows_of_a_prompt_may_be_of_any_number() -> None:
     assert torch.equal(with_one_reading(model, **given), model.generate(**given))
 
 
+@pytest.mark.parametrize("kind", ["Llama", "Mistral", "GPT2", "Bloom"])
+def test_prompts_are_read_once_for_several_calls_also_where_padding_is_cut(kind: str) -> None:
+    """The longest prompt leaves after the first call, and all padding of the others with it."""
+    model = small_model(kind, READ_ONCE[kind])
+    first = prompts()
+    rest = {name: values[ROLLOUTS:, max(LENGTHS) - 13 :] for name, values in first.items()}
+    expected = [model.generate(**given, generation_config=GREEDY) for given in (first, rest)]
+
+    tokens = count_tokens(model)
+    reading = OneReading(lambda reason: pytest.fail(reason))
+    found = []
+    with reading.remembering():
+        for given in (first, rest, rest):
+            with reading.around(model):
+                found.append(model.generate(**given, generation_config=GREEDY))
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], expected[1])
+    assert torch.equal(found[2], expected[1])
+    assert [number for number in tokens if number > 3 * ROLLOUTS] == [3 * 19]
+
+    # Afterwards weights may have changed.
+    with reading.around(model):
+        model.generate(**rest, generation_config=GREEDY)
+    assert 2 * 12 in tokens
+
+
+def test_prompts_that_were_not_read_before_are_read() -> None:
+    model = small_model("Llama", READ_ONCE["Llama"])
+    first = prompts()
+    other = {**first, "input_ids": first["input_ids"].flip(1)}
+    expected = model.generate(**other, generation_config=GREEDY)
+    reading = OneReading(lambda reason: None)
+    with reading.remembering(), reading.around(model):
+        model.generate(**first, generation_config=GREEDY)
+        assert torch.equal(model.generate(**other, generation_config=GREEDY), expected)
+
+
 def test_what_is_more_than_text_is_left_alone() -> None:
     model = small_model("Llama", READ_ONCE["Llama"])
     reasons: list[str] = []

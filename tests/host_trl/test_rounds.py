@@ -1,10 +1,11 @@
 """Rollouts in rounds: prompts whose choice is decided are left out, and the update stays fair."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,12 +16,20 @@ import trl
 from packaging.version import Version
 
 import podsrl
-from podsrl.errors import InvalidInputError, PodsError, RewardError
-from podsrl.trl import PODSConfig
+from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
+from podsrl.trl import PODSConfig, down_sampling
+from podsrl.trl.exchange import Exchange
+from support.agent_scenarios import turns
+from support.agents import agent_trainer, call, questions, square, vision_model
 from support.trl_runs import equal, logged, straight_and_resumed, table_of, weights
 
 N = 16
 M = 4
+
+of_stand_in = pytest.mark.skipif(
+    Version(trl.__version__) < Version("1.12"),
+    reason="the stand-in is for TRL 1.12 or later",
+)
 
 
 class KnownRewards:
@@ -144,6 +153,29 @@ def test_reinforce_ada_draws_again_where_right_ones_are_rare(
     assert kept["advantage"].tolist() == pytest.approx(expected, abs=1e-5)
 
 
+def test_prompts_are_read_once_for_all_rounds(make_trainer: Callable[..., Any]) -> None:
+    trainer = make_trainer(N, reward_funcs=KnownRewards(), rollouts_per_round=M, max_steps=2)
+    tokens: list[tuple[int, ...]] = []
+    trainer.model.get_input_embeddings().register_forward_hook(
+        lambda module, args, output: tokens.append(tuple(args[0].shape))
+    )
+    generate = trainer._generate
+
+    def generate_marked(prompts: Any) -> Any:
+        tokens.append(())  # a round begins
+        return generate(prompts)
+
+    trainer._generate = generate_marked
+    trainer.train()
+
+    # Of each generation the first round reads two prompts; later ones go on with one token a row.
+    after_mark = [now for before, now in itertools.pairwise(tokens) if before == ()]
+    assert [rows for rows, _ in after_mark] == [2, M, M, M] * 2
+    lengths = [length for _, length in after_mark]
+    assert min(lengths[0], lengths[4]) > 1
+    assert lengths[1:4] == lengths[5:] == [1, 1, 1]
+
+
 def test_the_last_round_may_be_smaller(make_trainer: Callable[..., Any]) -> None:
     trainer, rewards = trained(make_trainer, "run", rollouts_per_round=6)
     assert rewards.calls == [12, 6, 4]
@@ -219,6 +251,8 @@ def test_a_reward_beyond_the_bounds_is_an_error_that_says_so(
         ({"advantage_baseline": "group"}, "another baseline"),
         ({"downsampling_rule": "percentile"}, "max_variance, max_reward, balanced"),
         ({"downsampling_rule": "max_contrast"}, "decided when all n are there"),
+        ({"downsampling_rule": "dynamic_sampling"}, "prompts_per_round generates in rounds of"),
+        ({"prompts_per_round": 1}, "prompts_per_round is set, too"),
         ({"multi_objective_aggregation": "normalize_then_sum"}, "has no bounds"),
         ({"reward_bounds": [1.0, 0.0]}, "the lower one first"),
         ({"reward_bounds": [0.0]}, "two numbers"),
@@ -239,18 +273,249 @@ def test_rounds_are_refused_with_what_they_cannot_do(
         PODSConfig(str(tmp_path), use_cpu=True, bf16=False, **given)
 
 
-def test_rounds_are_refused_with_environments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-    from support.agent_scenarios import SCENARIOS
-    from support.agents import agent_trainer
+# ---- rounds of prompts: dynamic sampling
 
-    for scenario in ("tools", "environment"):
-        parts = dict(SCENARIOS[scenario])
-        reply = parts.pop("reply")
-        with pytest.raises(PodsError, match="tools or environments"):
-            agent_trainer(8, tmp_path / scenario, reply, rollouts_per_round=4, **parts)
+#: Eight prompts in a generation, of which two groups fill the batch.
+DAPO = {
+    "method": "dynamic-sampling",
+    "num_generations": 2,
+    "per_device_train_batch_size": 16,
+    "prompts_per_round": 2,
+}
+
+
+class ContrastOf(KnownRewards):
+    """Every second rollout of some prompts is right, and of the others none or all."""
+
+    def __init__(self, *prompts: int) -> None:
+        super().__init__()
+        self.prompts = prompts
+
+    def reward_of(self, prompt: int, number: int) -> float:
+        return float(number % 2) if prompt in self.prompts else float(prompt % 2)
+
+
+def train_by_dynamic_sampling(make_trainer: Callable[..., Any], *prompts: int) -> tuple[Any, Any]:
+    rewards = ContrastOf(*prompts)
+    trainer = make_trainer(8, reward_funcs=rewards, max_steps=1, **DAPO)
+    trainer.train()
+    return trainer, rewards
+
+
+def test_dynamic_sampling_generates_until_the_batch_is_full(
+    make_trainer: Callable[..., Any],
+) -> None:
+    trainer, rewards = train_by_dynamic_sampling(make_trainer, 1, 3)
+    assert rewards.calls == [16, 16]
+
+    # Of four rounds the first has the prompts 0 and 4, the second 1 and 5.
+    table = table_of(trainer)
+    assert table.groupby("group")["round"].unique().map(list).to_dict() == {
+        0: [0],
+        1: [1],
+        4: [0],
+        5: [1],
+    }
+    kept = table[table["kept"]]
+    assert kept.groupby("group").size().to_dict() == {4: 8, 5: 8}
+    assert kept["advantage"].abs().min() > 0.9
+
+    (metrics,) = logged(trainer)
+    assert metrics["pods/rounds"] == 2
+    assert metrics["pods/generated_share"] == 0.5
+    assert metrics["pods/rollouts_generated"] == 32
+    assert metrics["pods/kept_rollouts"] == 16
+    assert metrics["reward"] == pytest.approx(4 / 16)  # of the first round; of all 8 / 32
+    assert metrics["frac_reward_zero_std"] == 0.5
+    first = table[table["round"] == 0]
+    assert metrics["completions/mean_length"] == pytest.approx(first["tokens"].mean())
+
+
+def test_dynamic_sampling_ends_with_the_prompts_of_the_step(
+    make_trainer: Callable[..., Any],
+) -> None:
+    """One group with contrast is missing: another one, of advantage 0, fills the batch."""
+    trainer, rewards = train_by_dynamic_sampling(make_trainer, 6)
+    assert rewards.calls == [16, 16, 16, 16]
+    table = table_of(trainer)
+    advantages = table[table["kept"]].groupby("group")["advantage"].apply(lambda a: a.abs().max())
+    assert sorted(advantages > 0) == [False, True]
+    assert logged(trainer)[0]["pods/generated_share"] == 1
+
+
+def test_a_reward_may_compare_the_rollouts_of_a_group_that_is_whole(
+    make_trainer: Callable[..., Any],
+) -> None:
+    def rank(completions: list[Any], num_rollouts: int, **columns: Any) -> list[float]:
+        assert len(completions) % num_rollouts == 0
+        return [i % num_rollouts / num_rollouts for i in range(len(completions))]
+
+    trainer = make_trainer(8, reward_funcs=rank, max_steps=1, **DAPO)
+    trainer.train()
+    assert logged(trainer)[0]["pods/rounds"] == 1
+
+
+def test_dynamic_sampling_in_rounds_resumes_to_the_bit(make_trainer: Callable[..., Any]) -> None:
+    straight, resumed = straight_and_resumed(make_trainer, 8, reward_funcs=odd_sum, **DAPO)
+    assert equal(weights(straight), weights(resumed))
+    assert logged(resumed)[-1]["pods/generated_share"] < 1
+
+
+@of_stand_in
+def test_a_server_is_asked_for_whole_groups(make_trainer: Callable[..., Any], server: Any) -> None:
+    trainer = make_trainer(
+        8,
+        reward_funcs=ContrastOf(1, 3),
+        max_steps=1,
+        use_vllm=True,
+        vllm_mode="server",
+        vllm_server_base_url=server.url,
+        **DAPO,
+    )
+    trainer.train()
+    assert [(len(request["prompt"]), request["n"]) for request in server.requests] == [(2, 8)] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"prompts_per_round": 0}, "1 <= prompts_per_round < 8"),
+        ({"prompts_per_round": 8}, "1 <= prompts_per_round < 8"),
+        ({"prompts_per_round": 2.0}, "an integer"),
+        ({"method": "max_contrast", "num_generations": 2}, "allowed with dynamic_sampling"),
+        ({"method": "pods"}, "allowed with dynamic_sampling"),
+        ({"rollouts_per_round": 2}, "prompts_per_round is set, too"),
+    ],
+)
+def test_rounds_of_prompts_are_refused_with_what_they_cannot_do(
+    tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    given = {"num_rollouts": 8, **DAPO, **fields}
+    with pytest.raises(InvalidInputError, match=message):
+        PODSConfig(str(tmp_path), use_cpu=True, bf16=False, **given)
+
+
+# ---- environments and images; test_agents has all kinds of them where no prompt leaves
+
+
+class Switch:
+    """Its reward is 1 where it was switched on."""
+
+    made: ClassVar[list["Switch"]] = []
+
+    def __init__(self) -> None:
+        type(self).made.append(self)
+
+    def reset(self, **kwargs: Any) -> None:
+        self.is_on = False
+        self.played = 0
+
+    def press(self, hard: int) -> str:
+        """Press it.
+
+        Args:
+            hard: Whether hard enough, 0 or 1.
+
+        Returns:
+            How it is now.
+        """
+        self.played += 1
+        self.is_on = bool(hard)
+        return "on" if hard else "off"
+
+    def get_reward(self) -> float:
+        return float(self.is_on)
+
+
+def press(read: str, row: int) -> str:
+    """The first question is answered rightly by every second rollout, others by none."""
+    if turns(read):
+        return "done"
+    return call("press", hard=int("question 0" in read and row % 2))
+
+
+@pytest.fixture
+def switches(monkeypatch: pytest.MonkeyPatch) -> type[Switch]:
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    monkeypatch.setattr(Switch, "made", [])
+    return Switch
+
+
+def test_environments_that_a_decided_prompt_leaves_over_are_not_played(
+    tmp_path: Path, switches: type[Switch]
+) -> None:
+    trainer = agent_trainer(
+        2 * M,
+        tmp_path,
+        press,
+        environment_factory=switches,
+        train_dataset=questions(),
+        rollouts_per_round=M,
+        max_steps=1,
+    )
+    trainer.train()
+
+    # Question 0 has two right ones of its first four, question 1 none of eight.
+    assert table_of(trainer).groupby("group").size().tolist() == [M, 2 * M]
+    played = [environment.played for environment in switches.made]
+    assert played == [1] * M + [0] * M + [1] * 2 * M
+    kept = [environment.is_on for environment in trainer.environments]
+    assert kept == [False, True, False, True] + [False] * M
+
+
+def test_environments_on_several_processes_are_refused_in_rounds(
+    tmp_path: Path, switches: type[Switch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OfTwo(Exchange):
+        """The trainer of the first of two processes, without the second."""
+
+        def __init__(self, process: int, world: int, device: Any) -> None:
+            super().__init__(process, 2, device)
+
+    monkeypatch.setattr(down_sampling, "Exchange", OfTwo)
+    with pytest.raises(UnsupportedError, match="rollouts_per_round works with environments on one"):
+        agent_trainer(
+            2 * M,
+            tmp_path,
+            press,
+            environment_factory=switches,
+            train_dataset=questions(),
+            rollouts_per_round=M,
+        )
+
+
+def test_pictures_stay_with_their_prompts_where_one_has_left(tmp_path: Path) -> None:
+    def reply(read: str, row: int) -> str:
+        return "x" * (row % 2) if "question 0" in read else ""
+
+    def odd(completions: list[Any], **columns: Any) -> list[float]:
+        return [float(len(c[-1]["content"]) % 2) for c in completions]
+
+    trainer = agent_trainer(
+        2 * M,
+        tmp_path,
+        reply,
+        model=vision_model,
+        reward_funcs=[odd],
+        train_dataset=questions(image=[square(20 * i) for i in range(8)]),
+        rollouts_per_round=M,
+        max_steps=1,
+    )
+    batches: list[dict[str, Any]] = []
+    make_batch = trainer._generate_and_score_completions
+
+    def remember(inputs: Any) -> Any:
+        batches.append(make_batch(inputs))
+        return batches[-1]
+
+    trainer._generate_and_score_completions = remember
+    trainer.train()
+
+    assert table_of(trainer).groupby("group").size().tolist() == [M, 2 * M]
+    (batch,) = batches
+    assert batch["num_images"] == [1] * 2 * M
+    pictures = [pixels.flatten().tolist() for pixels in batch["pixel_values"].chunk(2 * M)]
+    assert [pictures.index(picture) for picture in pictures] == [0] * M + [M] * M
 
 
 def test_own_rows_says_that_it_has_no_answer(make_trainer: Callable[..., Any]) -> None:
@@ -278,12 +543,6 @@ def test_a_reward_that_compares_the_rollouts_of_a_prompt_is_refused(
 VLLM = {"use_vllm": True, "rollouts_per_round": M}
 
 
-of_stand_in = pytest.mark.skipif(
-    Version(trl.__version__) < Version("1.12"),
-    reason="the stand-in is for TRL 1.12 or later",
-)
-
-
 @of_stand_in
 def test_a_colocated_engine_is_asked_for_each_round(
     make_trainer: Callable[..., Any], stand_in: None
@@ -291,6 +550,44 @@ def test_a_colocated_engine_is_asked_for_each_round(
     trainer, rewards = trained(make_trainer, "run", vllm_mode="colocate", **VLLM)
     engine = trainer.vllm_generation.llm
     assert [sum(n for _, n in call) for call in engine.calls] == rewards.calls == [2 * M, M, M, M]
+
+
+@of_stand_in
+def test_a_colocated_engine_sleeps_once_for_all_rounds(
+    make_trainer: Callable[..., Any], stand_in: None
+) -> None:
+    trainer, rewards = trained(
+        make_trainer,
+        "run",
+        vllm_mode="colocate",
+        vllm_enable_sleep_mode=True,
+        max_steps=2,
+        **VLLM,
+    )
+    assert rewards.calls == [2 * M, M, M, M] * 2
+    engine = trainer.vllm_generation.llm
+    step = ["wake up weights", "load weights", "wake up kv_cache", "generate", "sleep"]
+    assert engine.order == ["sleep", *step, *step]
+    assert engine.asleep == {"weights", "kv_cache"}
+    assert not {"sleep", "wake_up"} & set(vars(engine))  # it has its own methods again
+
+
+@of_stand_in
+def test_a_colocated_engine_sleeps_where_a_round_fails(
+    make_trainer: Callable[..., Any], stand_in: None
+) -> None:
+    class Fails(KnownRewards):
+        def __call__(self, prompts: list[Any], **columns: Any) -> list[float]:
+            if self.calls:
+                raise ValueError("no more")
+            return super().__call__(prompts, **columns)
+
+    trainer = make_trainer(
+        N, reward_funcs=Fails(), vllm_mode="colocate", vllm_enable_sleep_mode=True, **VLLM
+    )
+    with pytest.raises(RewardError, match="no more"):
+        trainer.train()
+    assert trainer.vllm_generation.llm.asleep
 
 
 @of_stand_in

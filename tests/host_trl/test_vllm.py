@@ -54,7 +54,11 @@ def test_a_colocated_engine_generates_all_rollouts_and_the_kept_ones_are_trained
     assert len(prompts_of_first_call) == 2
     assert len(rows) == 8
     assert_sampled_by(engine, rows)
-    assert engine.slept == (2 if sleep else 0)  # at construction, and once after generating
+    generates = ["load weights", "generate"]
+    if sleep:  # at construction, and once after generating
+        generates = ["sleep", "wake up weights", "load weights", "wake up kv_cache", "generate"]
+        generates += ["sleep"]
+    assert engine.order == generates
 
 
 @pytest.mark.parametrize(

@@ -33,28 +33,52 @@ class Sampler:
 
 
 class Engine(Sampler):
-    """Stands in for `vllm.LLM`."""
+    """Stands in for `vllm.LLM`.
+
+    Asleep at level 2 it has no weights, as vLLM's has none: it refuses to generate until it is
+    awake and its weights were loaded.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(options["seed"])
         self.options = options
         self.calls: list[list[tuple[list[int], int]]] = []  # prompt and n of each request
-        model = SimpleNamespace(load_weights=lambda weights: None)
+        self.order: list[str] = []  # what was asked of it; several in a row once
+        self.asleep: set[str] = set()
+        self.has_weights = True
+        model = SimpleNamespace(load_weights=self.load_weights)
         runner = SimpleNamespace(model_runner=SimpleNamespace(model=model))
         executor = SimpleNamespace(driver_worker=runner)
         self.llm_engine = SimpleNamespace(model_executor=executor)
-        self.slept = 0
 
     def reset_prefix_cache(self) -> None:
         pass
 
+    def note(self, what: str) -> None:
+        if self.order[-1:] != [what]:
+            self.order.append(what)
+
     def wake_up(self, tags: list[str]) -> None:
-        pass
+        assert self.asleep.issuperset(tags), f"{tags} do not sleep"
+        self.asleep -= set(tags)
+        self.note(f"wake up {', '.join(tags)}")
 
     def sleep(self, level: int) -> None:
-        self.slept += 1
+        assert level == 2
+        assert not self.asleep
+        self.asleep = {"weights", "kv_cache"}
+        self.has_weights = False
+        self.note("sleep")
+
+    def load_weights(self, weights: Any) -> None:
+        assert "weights" not in self.asleep
+        self.has_weights = True
+        self.note("load weights")
 
     def generate(self, prompts: list[Any], sampling_params: Any, use_tqdm: bool) -> list[Any]:
+        assert self.has_weights
+        assert not self.asleep
+        self.note("generate")
         each = sampling_params if isinstance(sampling_params, list) else None
         params = each or [sampling_params] * len(prompts)
         requests = zip(prompts, params, strict=True)

@@ -89,6 +89,75 @@ def test_a_rule_that_travels_to_another_process_says_the_same() -> None:
     assert podsrl.is_decided([0.0, 1.0], 2, 1, rule=rule)
 
 
+# ---- across the batch
+
+
+@pytest.mark.parametrize("rows", [0, 2, 3, 5])
+def test_a_batch_is_decided_when_no_further_group_is_taken(rows: int) -> None:
+    """Of all batches of up to three pairs, with one or two pairs still to come."""
+    pairs = list(itertools.combinations_with_replacement((0.0, 1.0, math.nan), 2))
+    found = Counter[bool]()
+    for size, to_come in itertools.product((1, 2, 3), (1, 2)):
+        if rows > 2 * (size + to_come):
+            continue  # so many rows will never be there
+        completions = list(itertools.product(pairs, repeat=to_come))
+        for groups in itertools.product(pairs, repeat=size):
+            if rows > 2 * size:
+                is_final = False
+            else:
+                now = kept_of_batch(groups, rows, size)
+                is_final = all(
+                    kept_of_batch(groups + more, rows, size) == now for more in completions
+                )
+            assert podsrl.is_decided_batch(list(groups), rows, to_come) == is_final, groups
+            found[is_final] += 1
+    assert found[True] > 0
+    assert rows == 0 or found[False] > 0
+
+
+def kept_of_batch(groups: tuple[tuple[float, ...], ...], rows: int, size: int) -> Any:
+    """What dynamic_sampling keeps of the first groups, and how many rows of the others."""
+    kept_P_N = podsrl.downsample_batch(np.array(groups), rows, rule="dynamic_sampling")
+    return kept_P_N[:size].tolist(), int(kept_P_N[size:].sum())
+
+
+def test_rules_that_compare_all_groups_wait_for_them() -> None:
+    rewards_P_N = [[0.0, 1.0]] * 8
+    for rule, of_rule in podsrl.RULES.items():
+        if of_rule.across_prompts:
+            is_first_come = rule == "dynamic_sampling"
+            assert podsrl.is_decided_batch(rewards_P_N, 2, 1, rule=rule) == is_first_come
+            assert podsrl.is_decided_batch(rewards_P_N, 2, 0, rule=rule)
+
+
+def test_a_difference_of_rounding_fills_no_batch() -> None:
+    assert not podsrl.is_decided_batch([[0.1 + 0.2, 0.3]], 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rule": "max_variance"}, "is_decided says"),
+        ({"to_come": -1}, "at least 0"),
+        ({"to_come": 0.5}, "an integer"),
+        ({"rows": -1}, "rows = -1"),
+        ({"rows": 7}, "rows = 7"),
+        ({"rewards_P_N": [0.0, 1.0]}, "shape"),
+        ({"rewards_P_N": [[0.0, math.inf]]}, "infinite"),
+    ],
+)
+def test_what_makes_no_sense_across_the_batch_is_refused(
+    given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        podsrl.is_decided_batch(**{"rewards_P_N": [[0.0, 1.0]], "rows": 2, "to_come": 2, **given})
+
+
+def test_a_batch_rule_that_travels_to_another_process_says_the_same() -> None:
+    rule = pickle.loads(pickle.dumps(podsrl.RULES["dynamic_sampling"]))
+    assert podsrl.is_decided_batch([[0.0, 1.0]], 2, 1, rule=rule)
+
+
 # ---- the law of what is kept
 
 GROUPS = 10_000
@@ -149,7 +218,7 @@ def numbers_of_kept(keep: Callable[..., np.ndarray], seed: int) -> np.ndarray:
 
 def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Differences of means, in standard errors."""
-    error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / GROUPS)
+    error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / len(one))
     return np.abs(one.mean(axis=0) - other.mean(axis=0)) / error
 
 
@@ -168,3 +237,78 @@ def test_what_is_kept_after_stopping_has_the_law_of_what_is_kept_of_all() -> Non
     of_first = numbers_of_kept(keep_of_first_finished, seed=3)
     assert differences(of_all, of_first)[0] < CHANCE
     assert differences(of_all, of_first)[1:].min() > 2 * CHANCE
+
+
+# ---- the law of what is kept of a batch
+
+#: Prompts of a batch, rollouts of each, and the rows that are kept: two groups.
+PROMPTS, ROLLOUTS, ROWS = 6, 4, 8
+BATCHES = 3_000
+
+
+def draw_batch(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rewards of 0 and 1, and lengths, longer for right answers and harder prompts."""
+    pass_rate_P_1 = rng.beta(0.7, 0.7, size=(PROMPTS, 1))
+    rewards_P_N = (rng.random((PROMPTS, ROLLOUTS)) < pass_rate_P_1).astype(float)
+    return rewards_P_N, rng.exponential(20 + 30 * rewards_P_N + 40 * (1 - pass_rate_P_1))
+
+
+def all_prompts(rewards_P_N: np.ndarray, lengths_P_N: np.ndarray) -> np.ndarray:
+    return np.arange(PROMPTS)
+
+
+def prompts_in_rounds(rewards_P_N: np.ndarray, lengths_P_N: np.ndarray) -> np.ndarray:
+    """Two prompts a round, until groups with contrast fill the batch."""
+    return until_full(rewards_P_N, np.arange(PROMPTS), 2)
+
+
+def prompts_that_finish_first(rewards_P_N: np.ndarray, lengths_P_N: np.ndarray) -> np.ndarray:
+    """All begin at once, and those that run are stopped when the batch is full."""
+    return until_full(rewards_P_N, np.argsort(lengths_P_N.max(axis=1)), 1)
+
+
+def until_full(rewards_P_N: np.ndarray, order_P: np.ndarray, at_a_time: int) -> np.ndarray:
+    for some in range(at_a_time, PROMPTS + 1, at_a_time):
+        made = order_P[:some]
+        if podsrl.is_decided_batch(rewards_P_N[made], ROWS, PROMPTS - some):
+            break
+    return made
+
+
+def numbers_of_batches(made_of: Callable[..., np.ndarray], seed: int) -> np.ndarray:
+    """Of each batch: how many right ones are kept, groups with contrast, and lengths.
+
+    Shape (batches, 5): the numbers, the sums of the kept lengths and of their squares, and the
+    prompts that were generated.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = []
+    for batch in range(BATCHES):
+        rewards_P_N, lengths_P_N = draw_batch(rng)
+        made = made_of(rewards_P_N, lengths_P_N)
+        kept_P_N = podsrl.downsample_batch(
+            rewards_P_N[made], ROWS, rule="dynamic_sampling", seed=[seed, batch]
+        )
+        right = (rewards_P_N[made] * kept_P_N).sum(axis=1)
+        length = lengths_P_N[made][kept_P_N]
+        contrast = ((right > 0) & (right < ROLLOUTS)).sum()
+        numbers.append([right.sum(), contrast, length.sum(), (length**2).sum(), len(made)])
+    return np.array(numbers, dtype=float)
+
+
+@pytest.mark.slow
+def test_what_is_kept_of_a_batch_in_rounds_has_the_law_of_what_is_kept_of_all_prompts() -> None:
+    of_all = numbers_of_batches(all_prompts, seed=1)
+    in_rounds = numbers_of_batches(prompts_in_rounds, seed=2)
+    assert differences(of_all, in_rounds)[:4].max() < CHANCE
+    assert in_rounds[:, 4].mean() < 0.8 * PROMPTS
+
+    # The same batches: as many groups with contrast are kept, and often others.
+    of_the_same = numbers_of_batches(prompts_in_rounds, seed=1)
+    assert (of_the_same[:, 1] == of_all[:, 1]).all()
+    assert (of_the_same[:, 2] != of_all[:, 2]).mean() > 0.2
+
+    # Groups that finish first are as many, and they are shorter.
+    of_first = numbers_of_batches(prompts_that_finish_first, seed=3)
+    assert differences(of_all, of_first)[1] < CHANCE
+    assert differences(of_all, of_first)[2:4].min() > 2 * CHANCE

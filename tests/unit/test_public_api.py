@@ -18,6 +18,7 @@ NAMES = {
     "group_advantages",
     "inspect",
     "is_decided",
+    "is_decided_batch",
     "register_rule",
     "rollouts",
     "rule",

@@ -6,7 +6,7 @@ across prompts. A new one is a function in one of these files, and its name in t
 
 from podsrl.rules import batch_rules, prompt_rules
 from podsrl.rules.api import downsample, downsample_batch
-from podsrl.rules.decided import is_decided
+from podsrl.rules.decided import is_decided, is_decided_batch
 from podsrl.rules.registry import RULES, Rule, RuleName, register_rule, resolve_rule, rule
 
 for _rule in (
@@ -30,6 +30,7 @@ __all__ = [
     "downsample",
     "downsample_batch",
     "is_decided",
+    "is_decided_batch",
     "register_rule",
     "resolve_rule",
     "rule",

@@ -124,16 +124,8 @@ def keep_rows(rewards_P_N: Floats, there_P_N: Mask, rows: int, rule: RuleName, s
 
 
 def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Seed) -> Array:
-    """What a rule keeps; a user's own may raise, or return what it should not.
-
-    The sum .1 + .2 differs from .3 by rounding, which is no contrast, and is not shown to a rule.
-    One that compares prompts sees no difference that is rounding beside the batch's largest reward.
-    """
-    size = np.abs(rewards_P_N)
-    if rule.across_prompts:
-        size = np.fmax.reduce(size, axis=None, initial=0.0)
-    seen_P_N = without_rounding(rewards_P_N, 4 * np.finfo(np.float64).eps * size)
-
+    """What a rule keeps; a user's own may raise, or return what it should not."""
+    seen_P_N = seen_by(rule, rewards_P_N)
     with user_code(_file_of(rule, name), f"rule {rule_name(name)} failed"):
         kept = np.asarray(rule(seen_P_N, count, seed))
 
@@ -142,6 +134,18 @@ def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Se
     if problem:
         raise InvalidInputError(f"rule {rule_name(name)} must return {must}; got {problem}")
     return kept
+
+
+def seen_by(rule: Rule, rewards_P_N: Array) -> Array:
+    """The rewards as a rule sees them.
+
+    The sum .1 + .2 differs from .3 by rounding, which is no contrast, and is not shown to a rule.
+    One that compares prompts sees no difference that is rounding beside the batch's largest reward.
+    """
+    size = np.abs(rewards_P_N)
+    if rule.across_prompts:
+        size = np.fmax.reduce(size, axis=None, initial=0.0)
+    return without_rounding(rewards_P_N, 4 * np.finfo(np.float64).eps * size)
 
 
 def _problem_of_mask(kept: Array, rewards_P_N: Floats, rows: int) -> tuple[str, str]:

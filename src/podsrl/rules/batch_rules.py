@@ -85,7 +85,14 @@ def advantage_variance(rewards_P_N: Floats, rows: int, seed: Seed = None) -> Mas
     return _mask(kept_K, rewards_P_N.shape)
 
 
-@rule(scope="batch", source="DAPO, arXiv 2503.14476")
+def filled_by_contrast(rewards_P_N: Floats, rows: int) -> bool:
+    """Whether the groups whose rewards are not all equal have as many rows."""
+    _, square_P, _ = _moments(rewards_P_N, each_group=True)
+    scored_P = (~np.isnan(rewards_P_N)).sum(axis=1)
+    return bool(scored_P[square_P > 0].sum() >= rows)
+
+
+@rule(scope="batch", source="DAPO, arXiv 2503.14476", is_full=filled_by_contrast)
 def dynamic_sampling(rewards_P_N: Floats, rows: int, seed: Seed = None) -> Mask:
     r"""Keep whole groups whose rewards are not all equal (DAPO's filter, arXiv 2503.14476).
 

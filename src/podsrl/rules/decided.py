@@ -1,4 +1,4 @@
-"""Whether the choice of a group is decided before all its rollouts are there."""
+"""Whether a choice is decided before all rollouts of a group, or all groups, are there."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import numpy as np
 from podsrl.arrays import as_rewards, like
 from podsrl.errors import InvalidInputError
 from podsrl.rewards import refuse_infinite
-from podsrl.rules.api import check_count
-from podsrl.rules.registry import RuleName, resolve_rule
+from podsrl.rules.api import check_count, seen_by
+from podsrl.rules.registry import RuleName, resolve_rule, rule_name
 
 
 def is_decided(
@@ -64,6 +64,56 @@ def is_decided(
         at_high_P = (rewards == high).sum(axis=-1)
         decided_P = decided_P | ((at_low_P >= lowest) & (at_high_P >= highest))
     return bool(decided_P) if rewards.ndim == 1 else like(rewards_P_N, decided_P)
+
+
+def is_decided_batch(
+    rewards_P_N: Any, rows: int, to_come: int, rule: RuleName = "dynamic_sampling"
+) -> bool:
+    """Whether more groups can't change which rows the rule keeps of those so far.
+
+    `dynamic_sampling` takes whole groups with contrast, one after the other. Once these have as
+    many rows as are wanted, none that comes later is taken. Before that, the next group may be one
+    of them. So the answer is exact. Every other batch rule compares all groups, and is decided when
+    none is to come.
+
+    Where groups come in random order, and each has n scored rollouts, stopping here keeps rows of
+    the same law as choosing among all groups at random, as the rule does with a seed
+    (docs/theory.md).
+
+    Args:
+        rewards_P_N: The rewards of the groups so far, shape (groups so far, n); NaN where a rollout
+            could not be scored.
+        rows: The number of rows to keep of all groups.
+        to_come: The number of groups that are still to come, with n rollouts each.
+        rule: A batch rule, as `downsample_batch` takes it.
+
+    Raises:
+        InvalidInputError: A prompt rule, an infinite reward, or a number below 0.
+        UnknownNameError: There is no such rule.
+
+    >>> is_decided_batch([[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]], rows=4, to_come=5)
+    True
+    >>> is_decided_batch([[0.0, 1.0], [0.0, 0.0], [1.0, 1.0]], rows=4, to_come=5)
+    False
+    """
+    rewards = as_rewards(rewards_P_N)
+    if rewards.ndim != 2:
+        raise InvalidInputError(f"rewards must have shape (P, n); got {rewards.shape}")
+    if not isinstance(to_come, int | np.integer) or isinstance(to_come, bool) or to_come < 0:
+        raise InvalidInputError(f"to_come must be an integer of at least 0; got {to_come!r}")
+    most = (len(rewards) + to_come) * rewards.shape[1]
+    rows = check_count(rows, "rows", least=0, most=most, among=f"of {most} rollouts")
+
+    resolved = resolve_rule(rule)
+    if not resolved.across_prompts:
+        raise InvalidInputError(
+            f"rule {rule_name(rule)} keeps m of each prompt; is_decided says whether its choice is"
+            " decided"
+        )
+    refuse_infinite(rewards)
+    if to_come == 0:
+        return True
+    return resolved.is_full is not None and resolved.is_full(seen_by(resolved, rewards), rows)
 
 
 def _check_bounds(rewards: Any, bounds: tuple[float, float]) -> tuple[float, float]:

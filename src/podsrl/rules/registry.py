@@ -13,6 +13,7 @@ from podsrl.plugins import import_module_or_file
 
 Scope = Literal["prompt", "batch"]
 KeptAtBounds = Callable[[int], tuple[int, int]]  # of m
+IsFull = Callable[[Any, int], bool]  # of rewards_P_N and rows
 
 
 @dataclass(eq=False)
@@ -35,6 +36,9 @@ class Rule:
         kept_at_bounds: How many of the lowest and how many of the highest possible rewards are kept
             of a group that has as many, for m; None for a rule that may keep others then. It is a
             function of a module, and says when a choice is decided (`is_decided`).
+        is_full: Whether a batch rule that takes groups one after the other has filled its rows, so
+            that it takes none of those that come later; None for a rule that compares all groups.
+            It is a function of a module of (rewards_P_N, rows), for `is_decided_batch`.
         options: Arguments of the function's own that are given, as in "band(low=0.1)".
     """
 
@@ -44,6 +48,7 @@ class Rule:
     needs_group_baseline: bool = True
     source: str = ""
     kept_at_bounds: KeptAtBounds | None = None
+    is_full: IsFull | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,7 +71,8 @@ class Rule:
 
         # One that was made of a plain function is made of it again.
         declared = (self.scope, self.least_kept, self.needs_group_baseline, self.source)
-        return Rule, (self.function, *declared, self.kept_at_bounds, self.options)
+        when = (self.kept_at_bounds, self.is_full)
+        return Rule, (self.function, *declared, *when, self.options)
 
     @property
     def name(self) -> str:
@@ -97,6 +103,7 @@ def rule(
     needs_group_baseline: bool | None = None,
     source: str = "",
     kept_at_bounds: KeptAtBounds | None = None,
+    is_full: IsFull | None = None,
 ) -> Callable[[Callable[..., Any]], Rule]:
     """Make a `Rule` of a function; the arguments are those of `Rule`.
 
@@ -126,6 +133,7 @@ def rule(
             needs_group_baseline=needs_group_baseline,
             source=source,
             kept_at_bounds=kept_at_bounds,
+            is_full=is_full,
         )
 
     return make

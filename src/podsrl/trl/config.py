@@ -14,7 +14,7 @@ from podsrl.methods import METHODS, complete_selection, resolve_method
 from podsrl.rewards import are_weights, is_number
 from podsrl.rules import RULES, register_rule
 from podsrl.selection import Selection
-from podsrl.trl.rounds import Rounds
+from podsrl.trl.rounds import PromptRounds, RolloutRounds, Rounds
 from podsrl.trl.seam import swapped
 
 
@@ -112,6 +112,12 @@ class PODSConfig(GRPOConfig):
         " choice is decided: what is kept has the same law, and less is generated. docs/trl.md says"
         " when it pays. Default: all n at once.",
     )
+    prompts_per_round: int | None = described(
+        None,
+        "With a rule that takes whole groups as they come, dynamic_sampling: generate the n"
+        " rollouts of so many prompts at a time, until groups with contrast fill the batch."
+        " Default: all prompts at once.",
+    )
     reward_bounds: list[float] = field(
         default_factory=lambda: [0.0, 1.0],
         metadata={
@@ -172,16 +178,40 @@ class PODSConfig(GRPOConfig):
             InvalidInputError: Rounds don't go together with other settings, or bounds are none.
         """
         rollouts = self.rollouts_per_round
-        if rollouts is None:
-            return None
-        if problem := self._why_no_rounds(rollouts):
-            raise InvalidInputError(f"rollouts_per_round={rollouts!r}: {problem}")
-        low, high = self.reward_bounds
-        return Rounds(rollouts, (float(low), float(high)))
+        prompts = self.prompts_per_round
+        if rollouts is not None:
+            if problem := self._why_no_rounds_of_rollouts(rollouts):
+                raise InvalidInputError(f"rollouts_per_round={rollouts!r}: {problem}")
+            low, high = self.reward_bounds
+            return RolloutRounds(rollouts, (float(low), float(high)))
+        if prompts is not None:
+            if problem := self._why_no_rounds_of_prompts(prompts):
+                raise InvalidInputError(f"prompts_per_round={prompts!r}: {problem}")
+            return PromptRounds(prompts)
+        return None
 
-    def _why_no_rounds(self, rollouts: Any) -> str:
-        """What is in the way of rounds; "" if nothing is."""
+    def _why_no_rounds_of_prompts(self, prompts: Any) -> str:
+        """What is in the way of rounds of prompts; "" if nothing is."""
         selection = self.selection()
+        if selection.chosen_rule.is_full is None:
+            known = [name for name, rule in RULES.items() if rule.is_full is not None]
+            return (
+                f"what {selection.rule!r} keeps is not decided by the first prompts; allowed with"
+                f" {', '.join(known)}. rollouts_per_round is for rules that choose of each prompt"
+            )
+        most = int(self.generation_batch_size or 0) // int(self.num_generations or 1)
+        if not isinstance(prompts, int) or isinstance(prompts, bool) or not 1 <= prompts < most:
+            return (
+                f"allowed is an integer of 1 <= prompts_per_round < {most}, the prompts of a"
+                " generation (rows / num_generations)"
+            )
+        return ""
+
+    def _why_no_rounds_of_rollouts(self, rollouts: Any) -> str:
+        """What is in the way of rounds of rollouts; "" if nothing is."""
+        selection = self.selection()
+        if self.prompts_per_round is not None:
+            return "prompts_per_round is set, too; give one of them"
         n = selection.num_rollouts
         if not isinstance(rollouts, int) or isinstance(rollouts, bool) or not 1 <= rollouts < n:
             return f"allowed is an integer of 1 <= rollouts_per_round < num_rollouts = {n}"
@@ -195,9 +225,12 @@ class PODSConfig(GRPOConfig):
             )
         if selection.chosen_rule.kept_at_bounds is None:
             known = [name for name, rule in RULES.items() if rule.kept_at_bounds is not None]
+            hint = ""
+            if selection.chosen_rule.is_full is not None:
+                hint = ". prompts_per_round generates in rounds of prompts"
             return (
                 f"what {selection.rule!r} keeps is decided when all n are there, so no round could"
-                f" be saved; rules that are decided earlier: {', '.join(known)}"
+                f" be saved; rules that are decided earlier: {', '.join(known)}{hint}"
             )
         if self.multi_objective_aggregation != "sum_then_normalize":
             return (

@@ -91,17 +91,12 @@ class DownSampling:
         self._settings_of_trainer = SettingsOfTrainer(trainer)
         self.settings: Settings = self._settings_of_trainer.complete(self.changes)
 
-        if self.settings.rounds is not None and (trainer.tools or self._has_environments):
-            raise UnsupportedError(
-                "rollouts_per_round does not work with tools or environments; leave it out, so that"
-                " all rollouts are generated at once"
-            )
-
         self.state = RunState()
         accelerator = trainer.accelerator
         self.exchange = Exchange(
             accelerator.process_index, accelerator.num_processes, accelerator.device
         )
+        self._refuse_rounds_of_environments()
         self.advice = Advice()
         self._told: set[Changes] = set()
         self._tell_of_overrides()
@@ -119,6 +114,20 @@ class DownSampling:
         self._cost = CostOfSteps()
         for callback in (self.recorder, self.state.clock, _StepMetrics(self)):
             trainer.add_callback(callback)
+
+    def _refuse_rounds_of_environments(self) -> None:
+        """Refuse rounds where an environment might have to be played twice.
+
+        Where a process has fewer rollouts in a round than others, it generates one of its own
+        again. An environment has its state, which TRL resets once, before the first round.
+        """
+        if self.settings.rounds is None or not self._has_environments or self.exchange.world == 1:
+            return
+        (name,) = set(self.settings.rounds.settings) - {"reward_bounds"}
+        raise UnsupportedError(
+            f"{name} works with environments on one process alone; here are {self.exchange.world}."
+            " Leave it out, so that all rollouts are generated at once"
+        )
 
     def _tell_of_overrides(self) -> None:
         """Tell once where somebody may count on rows that there are not with n > m."""
@@ -183,10 +192,11 @@ class DownSampling:
                 " _generate_and_score_completions, after super()'s"
             )
         kept = self._of_batch[-1].kept
-        if kept.rollouts.per_round is not None:
+        if kept.rollouts.round_P_N is not None:
             raise InvalidInputError(
-                "own_rows was called with rollouts_per_round, where _calculate_rewards is called"
-                " once for each round, and no call returns what belongs to all rollouts"
+                "own_rows was called while rollouts are generated in rounds, where"
+                " _calculate_rewards is called once for each round, and no call returns what"
+                " belongs to all rollouts"
             )
         of_all = Round.of_all(kept.kept_P_N.size, self.exchange.world)
         return of_all.without_padding(values_R)[kept.own_places]
@@ -274,9 +284,9 @@ class DownSampling:
         """Generate and score n rollouts of each prompt, and select."""
         # Until here TRL reset environments, which is part of generating.
         self.clock.spent["generate"] += self.clock.now() - asked.began
-        collected, rounds = self._generate_in_rounds(generate, score, asked, prompts)
+        collected = self._generate_in_rounds(generate, score, asked, prompts)
         with self.clock.phase("select"):
-            return self._select(self._know_rollouts(collected, rounds))
+            return self._select(self._know_rollouts(collected))
 
     # ---- asked -> generated -> scored
 
@@ -308,33 +318,45 @@ class DownSampling:
 
     def _generate_in_rounds(
         self, generate: HostMethod, score: HostMethod, asked: Asked, prompts: list[Any]
-    ) -> tuple[Collected, int]:
-        """All rollouts of a generation, scored, and the number of rounds that they took."""
-        settings = self.settings
-        n = settings.selection.num_rollouts
+    ) -> Collected:
+        """All rollouts of a generation, scored."""
+        world = self.exchange.world
+        n = self.settings.selection.num_rollouts
         collected = Collected(asked.num_prompts, n, self.exchange.process)
-        if settings.rounds is None:
-            of_all = Round.of_all(asked.num_prompts * n, self.exchange.world)
+        if self.settings.rounds is None:
+            of_all = Round.of_all(asked.num_prompts * n, world)
             self._generate_round(generate, score, asked, prompts, of_all, collected)
-            return collected, 1
+            return collected
 
-        open_P = np.ones(asked.num_prompts, dtype=bool)
-        made = 0
-        with self.host.metrics_of_first_round():
-            for some in settings.rounds.parts(n):
-                # Every process knows the rewards of all, so all make this round or none does.
-                round_ = Round.of_open(open_P, n, some, self.exchange.world)
-                self._generate_round(generate, score, asked, prompts, round_, collected)
-                made += 1
+        with (
+            self.host.metrics_of_first_round(),
+            self.host.engine_kept_awake(),
+            self.one_reading.remembering(),
+        ):
+            # Every process knows the rewards of all, so all make a round or none does.
+            while (places_P_N := self._next_places(collected, asked.num_prompts)).any():
+                round_ = Round.of_places(places_P_N, world)
+                with self._environments_of(round_):
+                    self._generate_round(generate, score, asked, prompts, round_, collected)
+        return collected
 
-                rewards = self._rewards(collected)
-                still_open_P = settings.rounds.open_after(
-                    rewards, some.stop, settings.selection, self.next_step()
-                )
-                open_P = self.exchange.of_first(open_P & still_open_P)
-                if not open_P.any():
-                    break
-        return collected, made
+    def _next_places(self, collected: Collected, prompts: int) -> np.ndarray:
+        """Which rollouts the next round generates, shape (P, N); none where all is decided."""
+        assert self.settings.rounds is not None
+        places_P_N = self.settings.rounds.next_places(
+            collected.rounds,
+            self._rewards(collected) if collected.rounds else None,
+            self.settings.selection,
+            prompts,
+            self.next_step(),
+        )
+        return self.exchange.of_first(places_P_N)
+
+    def _environments_of(self, round_: Round) -> AbstractContextManager[None]:
+        """Inside, TRL holds the environments of a round, and not those of all rollouts."""
+        if not self._has_environments:
+            return nullcontext()
+        return self.host.holding_of_each_row(round_.places)  # of this process, which is alone
 
     def _generate_round(
         self,
@@ -368,7 +390,11 @@ class DownSampling:
         """What `_generate` makes of the prompts of a round, as columns."""
         rows = asked.rows
         n = self.settings.selection.num_rollouts
-        if not self._has_environments:  # else these are n of each already
+        if self._has_environments:  # then these are n of each already
+            if self.settings.rounds is not None:
+                rows = [rows[place] for place in round_.places]
+                prompts = [prompts[place] for place in round_.places]
+        else:
             pairs = pairs_of_places(
                 list(zip(rows, prompts, strict=True)),
                 round_.padded(self.exchange.process),
@@ -382,7 +408,8 @@ class DownSampling:
         # A vLLM server is asked for n of every n-th prompt of all processes. Where one of them
         # generates a rollout twice, or a round has others than n of a prompt, it is asked for one
         # of each row.
-        if round_.is_padded or self.settings.rounds is not None:
+        rounds = self.settings.rounds
+        if round_.is_padded or (rounds is not None and not rounds.of_whole_groups):
             n = 1
         with (
             self.clock.phase("generate"),
@@ -450,7 +477,7 @@ class DownSampling:
                 " prompt"
             )
 
-    def _know_rollouts(self, collected: Collected, rounds: int) -> Rollouts:
+    def _know_rollouts(self, collected: Collected) -> Rollouts:
         """What all processes know of all rollouts, and this one's own."""
         settings = self.settings
         n = settings.selection.num_rollouts
@@ -465,11 +492,6 @@ class DownSampling:
             self.exchange.refuse_what_cannot_move(columns, every=n)
 
         has_images = bool({"images", "tool_images"} & set(names))
-        if has_images and settings.rounds is not None:
-            raise UnsupportedError(
-                "rollouts_per_round does not work with images; leave it out, so that all rollouts"
-                " are generated at once"
-            )
         return Rollouts(
             step=self.trainer.state.global_step,
             index=self.state.generations_of_step,
@@ -479,8 +501,7 @@ class DownSampling:
             rewards=self._rewards(collected),
             tokens_P_N=tokens_P_N,
             has_image_P_N=has_image_P_N.astype(bool) if has_images else None,
-            rounds=rounds,
-            per_round=settings.rounds.rollouts if settings.rounds else None,
+            round_P_N=None if settings.rounds is None else collected.round_P_N,
         )
 
     def _rewards(self, collected: Collected) -> Rewards:
@@ -542,8 +563,8 @@ class DownSampling:
         prompts[:] = columns["prompt"] or ()
         rows[:] = columns["row"] or ()
         if self._has_environments:
-            index_of_place = {place: index for index, place in enumerate(kept.rollouts.places)}
-            indices = [index_of_place.get(place) for place in kept.own_places]
+            share = self.exchange.share(kept.kept_P_N.size)
+            indices = [place - share.start if place in share else None for place in kept.own_places]
             self.host.keep_of_each_row(indices, columns["environment_name"])
         if kept.some_processes_lack_images:
             self.trainer.log_multimodal = False  # TRL's log of images would wait for all processes

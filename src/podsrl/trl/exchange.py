@@ -58,14 +58,14 @@ class Round:
         return cls([share_of(total, process, world) for process in range(world)], total)
 
     @classmethod
-    def of_open(cls, open_P: np.ndarray, n: int, some: range, world: int) -> "Round":
-        """The round of some of the n rollouts of each prompt that is still open."""
-        total = len(open_P) * n
+    def of_places(cls, chosen_P_N: np.ndarray, world: int) -> "Round":
+        """The round in which these rollouts are generated."""
+        chosen = chosen_P_N.ravel()
         by_process = []
         for process in range(world):
-            share = share_of(total, process, world)
-            by_process.append([p for p in share if open_P[p // n] and p % n in some])
-        return cls(by_process, total)
+            share = share_of(chosen.size, process, world)
+            by_process.append([place for place in share if chosen[place]])
+        return cls(by_process, chosen.size)
 
     @property
     def is_padded(self) -> bool:

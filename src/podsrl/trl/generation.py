@@ -53,8 +53,8 @@ class Rollouts:
         rewards: The same as numbers, with what follows for selection and advantages.
         tokens_P_N: The number of prompt and completion tokens of every rollout.
         has_image_P_N: Which rollouts have an image; None where no column of any process has any.
-        rounds: How many rounds were made.
-        per_round: The rollouts of a prompt in a round, of which there may have been several.
+        round_P_N: The round of each rollout, from 0, and -1 where it was not generated; None where
+            everything is generated at once.
     """
 
     step: int
@@ -65,8 +65,7 @@ class Rollouts:
     rewards: Rewards
     tokens_P_N: np.ndarray
     has_image_P_N: np.ndarray | None = None
-    rounds: int = 1
-    per_round: int | None = None
+    round_P_N: np.ndarray | None = None
 
     @property
     def generated_P_N(self) -> np.ndarray:

@@ -6,6 +6,9 @@ cache is copied to the rows, and `generate` goes on from there with whole rows:
 
     tokens read        without: n (length)        with: (length - 1) + n
 
+Where rollouts of the same prompts are generated in several calls, the cache of the prompts is kept
+for all of them (`OneReading.remembering`).
+
 `generate` reads the prompts, so positions and masks are the model's own. It draws for as many rows
 as before and as often, so the random numbers are the same, too. Logits differ by rounding alone, as
 they do between two sizes of a batch.
@@ -14,9 +17,11 @@ Whether the cache of a model can be copied is asked of the model: what its cache
 it takes one, and whether reading has filled it.
 """
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -41,6 +46,7 @@ _OTHER_READINGS = (
     "prompt_lookup_num_tokens",
     "token_healing",
 )
+_SPREAD = "the weights are spread over processes, which all have to make the same passes"
 #: What TRL calls `generate` with where rows are nothing but text.
 _OF_TEXT = {"input_ids", "attention_mask", "generation_config"}
 
@@ -59,6 +65,18 @@ class OneReading:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._told: set[str] = set()
+        self._remembers = False
+        self._read: PromptsRead | None = None
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Inside, where the weights must stay as they are, prompts once read are not read again."""
+        self._remembers = True
+        try:
+            yield
+        finally:
+            self._remembers = False
+            self._read = None
 
     @contextmanager
     def around(self, model: Any) -> Iterator[None]:
@@ -69,7 +87,9 @@ class OneReading:
         """
         model = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
         if "generate" in vars(model):
-            self._say_once("this model was given a `generate` of its own")
+            # FSDP2 gives it one, too, which gathers the weights.
+            given = "this model was given a `generate` of its own"
+            self._say_once(_SPREAD if _is_spread(model) else given)
             yield
             return
 
@@ -93,10 +113,23 @@ class OneReading:
         if set(given) != _OF_TEXT:
             others = sorted(set(given) ^ _OF_TEXT)
             raise CannotReadOnceError(f"`generate` is called with {', '.join(others)}")
-        rows = _first_rows(given["input_ids"], given["attention_mask"])[0]
-        if len(rows) == len(given["input_ids"]):
+        rows, prompt_of_row = _first_rows(given["input_ids"], given["attention_mask"])
+        input_ids = given["input_ids"][rows]
+        attention_mask = given["attention_mask"][rows]
+
+        cache = None
+        if self._read is not None:
+            cache = self._read.cache_of(input_ids, attention_mask)
+        if cache is None and len(rows) == len(prompt_of_row):
             return None
-        return read_prompts(model, generate, **given)
+        if cache is None:
+            config = given["generation_config"]
+            cache = _cache_of_prompts(model, generate, input_ids, attention_mask, config)
+            if self._remembers and self._read is None:
+                self._read = PromptsRead(input_ids, attention_mask, copy.deepcopy(cache))
+
+        cache.batch_select_indices(prompt_of_row)
+        return cache
 
     def _say_once(self, reason: str) -> None:
         if reason not in self._told:
@@ -126,16 +159,80 @@ def read_prompts(
     Raises:
         CannotReadOnceError: The model or the settings don't allow it.
     """
+    rows, prompt_of_row = _first_rows(input_ids, attention_mask)
+    cache = _cache_of_prompts(
+        model, generate, input_ids[rows], attention_mask[rows], generation_config
+    )
+    cache.batch_select_indices(prompt_of_row)
+    return cache
+
+
+@dataclass(frozen=True)
+class PromptsRead:
+    """Prompts and the cache of all their tokens except the last.
+
+    Args:
+        input_ids: The prompts, padded on the left, shape (P, length).
+        attention_mask: 0 where padding is; the same shape.
+        cache: Their keys and values.
+    """
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    cache: DynamicCache
+
+    def cache_of(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> DynamicCache | None:
+        """A cache of these prompts, which may be fewer and with less padding.
+
+        Args:
+            input_ids: Prompts, padded on the left.
+            attention_mask: 0 where padding is.
+
+        Returns:
+            One of its own, or None where one of them was not read.
+        """
+        length = input_ids.shape[1]
+        cut = self.input_ids.shape[1] - length
+        if cut < 0:
+            return None
+        same_P_Q = (input_ids[:, None] == self.input_ids[None, :, cut:]).all(dim=-1)
+        same_P_Q &= (attention_mask[:, None] == self.attention_mask[None, :, cut:]).all(dim=-1)
+        same_P_Q &= ~self.attention_mask[:, :cut].any(dim=1)
+        if not same_P_Q.any(dim=1).all():
+            return None
+
+        # Padding stands at the beginning, so what is cut off there was never looked at.
+        cache = copy.deepcopy(self.cache)
+        cache.batch_select_indices(same_P_Q.int().argmax(dim=1))
+        layers: Any = cache.layers  # of keys and values, or they would not have been read
+        for layer in layers:
+            layer.keys = layer.keys[..., 1 - length :, :]
+            layer.values = layer.values[..., 1 - length :, :]
+            if isinstance(layer, DynamicSlidingWindowLayer):
+                layer.cumulative_length = length - 1
+        return cache
+
+
+@torch.no_grad()
+def _cache_of_prompts(
+    model: Any,
+    generate: Callable[..., Any],
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    generation_config: GenerationConfig,
+) -> DynamicCache:
+    """The cache of different prompts without their last tokens, as `read_prompts` says it."""
     if reason := why_each_is_read(model, generation_config):
         raise CannotReadOnceError(reason)
     if not attention_mask[:, :-1].any(dim=1).all():
         raise CannotReadOnceError("a prompt has one token, which each of its rollouts reads anyway")
 
-    rows, prompt_of_row = _first_rows(input_ids, attention_mask)
     cache = DynamicCache(config=model.config)
     generate(
-        input_ids=input_ids[rows, :-1],
-        attention_mask=attention_mask[rows, :-1],
+        input_ids=input_ids[:, :-1],
+        attention_mask=attention_mask[:, :-1],
         past_key_values=cache,
         generation_config=_one_token(generation_config),
     )
@@ -146,7 +243,6 @@ def read_prompts(
         raise CannotReadOnceError(
             f"{type(model).__name__} does not leave what it has read in the cache that it is given"
         )
-    cache.batch_select_indices(prompt_of_row)
     return cache
 
 
@@ -198,7 +294,7 @@ def _why_of_cache(model: Any) -> str:
 def _why_of_rows(model: Any) -> str:
     """What makes rows of one prompt differ while it is read, or all processes read together."""
     if _is_spread(model):
-        return "the weights are spread over processes, which all have to make the same passes"
+        return _SPREAD
     if chance := _chance_in(model):
         return (
             f"while the model is in training mode, {chance} draws for each row of a prompt"

@@ -211,7 +211,8 @@ def rollout_columns(
     # Each prompt is decoded once; an environment may show another one to each rollout.
     prompts = [tuple(ids) for ids in columns["prompt_ids"] or ()]
     distinct = list(dict.fromkeys(prompts))
-    text_of_prompt = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
+    decoded = tokenizer.batch_decode(distinct) if distinct else []  # else it would take it for one
+    text_of_prompt = dict(zip(distinct, decoded, strict=True))
 
     completions = list(columns["completion"] or ())
     answers = [_right_answer(row) for row in columns["row"] or ()]
@@ -227,7 +228,7 @@ def rollout_columns(
         "kept": kept.tolist(),
         "advantage": advantages.tolist(),
         "tokens": [len(ids) for ids in columns["completion_ids"] or ()],
-        **_rounds_of(rollouts, [place % n for place in places]),
+        **_rounds_of(rollouts),
         **{f"rewards/{f}": rewards for f, rewards in zip(names_F, by_function_F, strict=True)},
     }
 
@@ -239,8 +240,8 @@ def rollout_columns(
     return with_texts
 
 
-def _rounds_of(rollouts: Rollouts, numbers: list[int]) -> dict[str, list[int]]:
+def _rounds_of(rollouts: Rollouts) -> dict[str, list[int]]:
     """The round of each rollout, from 0, where there may have been several."""
-    if rollouts.per_round is None:
+    if rollouts.round_P_N is None:
         return {}
-    return {"round": [number // rollouts.per_round for number in numbers]}
+    return {"round": rollouts.round_P_N.ravel()[list(rollouts.places)].tolist()}

@@ -22,7 +22,7 @@ from trl.trainer.utils import nanstd
 from podsrl.rollout_log.turns import text_of
 from podsrl.trl.generation import KeptRows, Rollouts
 from podsrl.trl.messages import logger
-from podsrl.trl.rounds import of_first_round
+from podsrl.trl.rounds import first_round, of_first_round
 from podsrl.trl.rows import extra_logs_of
 from podsrl.trl.settings import Settings
 
@@ -49,10 +49,10 @@ Logs = dict[str, Any]
 def trl_metrics(rollouts: Rollouts, settings: Settings) -> dict[str, float]:
     """TRL's own reward metrics, over all n rollouts where TRL would see the kept ones only.
 
-    With rounds they are over the first one, which every prompt has.
+    With rounds they are over the first one, which is made whatever rewards come.
     """
-    if rollouts.per_round is not None:
-        rollouts = _first_round(rollouts, rollouts.per_round)
+    if rollouts.round_P_N is not None:
+        rollouts = _first_round(rollouts, rollouts.round_P_N)
 
     # As tensors and by TRL's own functions, so that the values are TRL's to the last digit.
     rewards_P_N = torch.from_numpy(rollouts.rewards.total_P_N)
@@ -68,11 +68,12 @@ def trl_metrics(rollouts: Rollouts, settings: Settings) -> dict[str, float]:
     return metrics
 
 
-def _first_round(rollouts: Rollouts, size: int) -> Rollouts:
+def _first_round(rollouts: Rollouts, round_P_N: np.ndarray) -> Rollouts:
+    prompts, of_each = map(torch.from_numpy, first_round(round_P_N))
     return replace(
         rollouts,
-        by_function_P_N_F=rollouts.by_function_P_N_F[:, :size],
-        rewards=of_first_round(rollouts.rewards, size),
+        by_function_P_N_F=rollouts.by_function_P_N_F[prompts][:, of_each],
+        rewards=of_first_round(rollouts.rewards, round_P_N),
     )
 
 
@@ -112,8 +113,8 @@ def pods_metrics(kept: KeptRows, advantages_P_N: np.ndarray | None = None) -> di
     metrics = kept.selected.metrics(list(rollouts.tokens_P_N), advantages_P_N)
     partly_scored_P_N = rollouts.rewards.partly_scored_P_N_F.any(axis=-1)
     metrics["pods/partly_scored"] = float(partly_scored_P_N.sum())
-    if rollouts.per_round is not None:
-        metrics["pods/rounds"] = float(rollouts.rounds)
+    if rollouts.round_P_N is not None:
+        metrics["pods/rounds"] = float(rollouts.round_P_N.max() + 1)
         metrics["pods/generated_share"] = float(rollouts.generated_P_N.mean())
     return metrics
 

@@ -1,64 +1,108 @@
 """The rollouts of a generation as its rounds bring them in; usually there is one round.
 
-With `rollouts_per_round` each round is some of the n rollouts of every prompt that is open. A
-prompt is open until no further rollout can change which rewards are kept of it
-(`podsrl.is_decided`). Rounds are of whole rollouts, so what is kept has the same law as what would
-be kept of all n (docs/theory.md).
+There are two kinds. Rounds of rollouts (`rollouts_per_round`) are some of the n rollouts of every
+prompt that is open: a prompt is open until no further rollout can change which rewards are kept of
+it (`podsrl.is_decided`). Rounds of prompts (`prompts_per_round`) are all n rollouts of some of the
+prompts, until no further prompt can change which rows are kept (`podsrl.is_decided_batch`).
+
+Rounds are of whole rollouts, so what is kept has the same law as what would be kept of everything
+(docs/theory.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 
 from podsrl.errors import InvalidInputError, RewardError
 from podsrl.rewards import Rewards
-from podsrl.rules import is_decided
+from podsrl.rules import is_decided, is_decided_batch
 from podsrl.selection import Selection
 from podsrl.trl.exchange import Round
 from podsrl.trl.rows import Columns
 
 #: Of each rollout: its tokens, whether it was cut off, whether it has an image.
 _NUMBERS = 3
+#: The round of a rollout that was not generated.
+_NOT_GENERATED = -1
+
+
+class Rounds(Protocol):
+    """How a generation is cut into rounds.
+
+    Attributes:
+        of_whole_groups: Whether a round has all n rollouts of its prompts.
+    """
+
+    of_whole_groups: ClassVar[bool]
+
+    def next_places(
+        self, made: int, rewards: Rewards | None, selection: Selection, prompts: int, step: int
+    ) -> np.ndarray:
+        """Which rollouts the next round generates, shape (P, N); none where all is decided.
+
+        Args:
+            made: The number of rounds so far.
+            rewards: The rewards so far, NaN for rollouts that were not generated; None before the
+                first round.
+            selection: What is selected, and how.
+            prompts: The number of prompts P.
+            step: The optimiser step, for messages.
+
+        Raises:
+            RewardError: A reward lies outside its bounds.
+        """
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The fields of `PODSConfig` that they were made of, for the log."""
+        ...
 
 
 @dataclass(frozen=True)
-class Rounds:
-    """How a generation is cut into rounds.
+class RolloutRounds:
+    """Rounds of some rollouts of each prompt that is open.
 
     Args:
         rollouts: The rollouts of a prompt in a round.
         bounds: The lowest and the highest possible reward.
     """
 
+    of_whole_groups: ClassVar[bool] = False
+
     rollouts: int
     bounds: tuple[float, float]
 
-    def parts(self, n: int) -> list[range]:
-        """The rollouts of a prompt, by round."""
-        return [range(first, min(first + self.rollouts, n)) for first in range(0, n, self.rollouts)]
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The fields of `PODSConfig` that they were made of, for the log."""
+        return {"rollouts_per_round": self.rollouts, "reward_bounds": self.bounds}
 
-    def open_after(
-        self, rewards: Rewards, generated: int, selection: Selection, step: int
+    def next_places(
+        self, made: int, rewards: Rewards | None, selection: Selection, prompts: int, step: int
     ) -> np.ndarray:
-        """Which prompts need another round, shape (P,).
+        """The next rollouts of the prompts whose choice is open, as `Rounds` says it."""
+        rollout_N = np.arange(selection.num_rollouts)
+        is_next_N = rollout_N // self.rollouts == made
+        open_P = np.ones(prompts, dtype=bool)
+        if rewards is not None:
+            open_P = self._open(rewards, selection, step)
+        return open_P[:, None] & is_next_N
 
-        Args:
-            rewards: The rewards so far, NaN for rollouts that were not generated.
-            generated: The rollouts so far of each prompt that is open.
-            selection: What is selected, and how.
-            step: The optimiser step, for messages.
-
-        Raises:
-            RewardError: A reward lies outside the bounds.
-        """
+    def _open(self, rewards: Rewards, selection: Selection, step: int) -> np.ndarray:
+        """Which prompts another rollout could change the choice of, shape (P,)."""
         scores_P_N = _at_bounds(_surely_scored(rewards), self.bounds)
+        to_come_P = np.zeros(len(scores_P_N), dtype=np.int64)
+        if rewards.generated_P_N is not None:
+            to_come_P = (~rewards.generated_P_N).sum(axis=1)
         try:
             decided_P = is_decided(
                 scores_P_N,
                 m=selection.num_kept,
-                to_come=selection.num_rollouts - generated,
+                to_come=to_come_P,
                 bounds=self.bounds,
                 rule=selection.chosen_rule,
             )
@@ -68,6 +112,52 @@ class Rounds:
                 f" step {step}: {error}"
             ) from error
         return ~np.asarray(decided_P)
+
+
+@dataclass(frozen=True)
+class PromptRounds:
+    """Rounds of whole groups, until those with contrast fill the batch (DAPO, arXiv 2503.14476).
+
+    Of K rounds the k-th one has every K-th prompt, from the k-th on. So each process has its share
+    of every round, and the rounds are the same on any number of processes.
+
+    Args:
+        prompts: The largest number of prompts in a round.
+    """
+
+    of_whole_groups: ClassVar[bool] = True
+
+    prompts: int
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The fields of `PODSConfig` that they were made of, for the log."""
+        return {"prompts_per_round": self.prompts}
+
+    def next_places(
+        self, made: int, rewards: Rewards | None, selection: Selection, prompts: int, step: int
+    ) -> np.ndarray:
+        """All rollouts of the next prompts, while groups are missing, as `Rounds` says it."""
+        rounds = -(-prompts // self.prompts)
+        is_next_P = np.arange(prompts) % rounds == made
+        if rewards is not None and self._is_full(rewards, selection):
+            is_next_P[:] = False
+        return np.repeat(is_next_P[:, None], selection.num_rollouts, axis=1)
+
+    @staticmethod
+    def _is_full(rewards: Rewards, selection: Selection) -> bool:
+        """Whether no further prompt can change which rows are kept."""
+        scores_P_N = rewards.scores_P_N.astype(np.float64)
+        generated_P_N = rewards.generated_P_N
+        if generated_P_N is None:
+            generated_P_N = np.ones(scores_P_N.shape, dtype=bool)
+        there_P = generated_P_N[:, 0]  # groups are whole
+        return is_decided_batch(
+            scores_P_N[there_P],
+            rows=selection.num_kept * len(scores_P_N),
+            to_come=int((~there_P).sum()),
+            rule=selection.chosen_rule,
+        )
 
 
 def _surely_scored(rewards: Rewards) -> np.ndarray:
@@ -94,6 +184,9 @@ class Collected:
     Args:
         num_prompts, num_rollouts: Prompts of all processes, and rollouts of each.
         process: The number of this process.
+
+    Attributes:
+        rounds: The number of rounds so far.
     """
 
     def __init__(self, num_prompts: int, num_rollouts: int, process: int) -> None:
@@ -101,8 +194,9 @@ class Collected:
         self._process = process
         total = num_prompts * num_rollouts
         self._numbers = np.zeros((total, _NUMBERS), dtype=np.int64)
-        self._generated = np.zeros(total, dtype=bool)
+        self._round = np.full(total, _NOT_GENERATED)
         self._by_function: torch.Tensor | None = None
+        self.rounds = 0
         self._columns: list[Columns] = []
         self._places: list[int] = []
 
@@ -119,11 +213,12 @@ class Collected:
         """
         places = round_.places
         if self._by_function is None:
-            shape = (len(self._generated), by_function.shape[1])
+            shape = (len(self._round), by_function.shape[1])
             self._by_function = by_function.new_full(shape, torch.nan)
         self._by_function[places] = by_function
         self._numbers[places] = numbers
-        self._generated[places] = True
+        self._round[places] = self.rounds
+        self.rounds += 1
 
         own = list(round_.by_process[self._process])
         self._places += own
@@ -145,7 +240,13 @@ class Collected:
     @property
     def generated_P_N(self) -> np.ndarray | None:
         """True where a rollout was generated; None where all were."""
-        return None if self._generated.all() else self._generated.reshape(self._shape)
+        generated_P_N = self.round_P_N != _NOT_GENERATED
+        return None if generated_P_N.all() else generated_P_N
+
+    @property
+    def round_P_N(self) -> np.ndarray:
+        """The round of each rollout, from 0; -1 where it was not generated."""
+        return self._round.reshape(self._shape)
 
     @property
     def places(self) -> list[int]:
@@ -169,15 +270,27 @@ class Collected:
         return columns
 
 
-def of_first_round(rewards: Rewards, size: int) -> Rewards:
-    """The rewards of the first `size` rollouts of each prompt, which every prompt has.
+def of_first_round(rewards: Rewards, round_P_N: np.ndarray) -> Rewards:
+    """The rewards of the first round, which is made whatever they are.
 
     Their mean is that of the prompts' pass rates, which the mean of all that was generated is not:
-    more is generated of hard prompts.
+    more is generated where right answers, or groups with contrast, are rare.
+
+    Args:
+        rewards: The rewards of all rounds.
+        round_P_N: The round of each rollout, from 0. The first one has as many rollouts of each of
+            its prompts.
     """
+    prompts, rollouts = first_round(round_P_N)
     return replace(
         rewards,
-        by_function_P_N_F=rewards.by_function_P_N_F[:, :size],
-        masked_P_N=rewards.masked_P_N[:, :size],
+        by_function_P_N_F=rewards.by_function_P_N_F[prompts][:, rollouts],
+        masked_P_N=rewards.masked_P_N[prompts][:, rollouts],
         generated_P_N=None,
     )
+
+
+def first_round(round_P_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The prompts of the first round, and the rollouts of each of them, as indices."""
+    is_first_P_N = round_P_N == 0
+    return np.flatnonzero(is_first_P_N.any(axis=1)), np.flatnonzero(is_first_P_N.any(axis=0))

@@ -213,6 +213,61 @@ class Host:
                 setattr(self.trainer, name, of_rows)
         self.trainer._batch_environments = names
 
+    def holding_of_each_row(self, indices: Sequence[int]) -> AbstractContextManager[None]:
+        """Inside, TRL's environments, and what it holds beside them, are those of these rows.
+
+        Args:
+            indices: The places of the rows.
+        """
+        values = {
+            name: [getattr(self.trainer, name)[index] for index in indices]
+            for name in (*_OF_EACH_ROW, "_batch_environments")
+            if getattr(self.trainer, name, None) is not None
+        }
+        return swapped(self.trainer, **values)
+
+    @contextmanager
+    def engine_kept_awake(self) -> Iterator[None]:
+        """Inside, a colocated vLLM that would sleep after each call stays awake until the end.
+
+        TRL's `generate` puts the engine to sleep, which throws its weights away, and at the next
+        call wakes it up and gives it all weights again.
+        """
+        generation = getattr(self.trainer, "vllm_generation", None)
+        if generation is None or not generation.enable_sleep_mode or generation.mode == "server":
+            yield
+            return
+
+        engine = generation.llm
+        wake_up, sleep, generate = engine.wake_up, engine.sleep, generation.generate
+        is_awake = False
+        asked_to_sleep: dict[str, Any] = {}
+
+        def wake_up_once(**which: Any) -> None:
+            if not is_awake:
+                wake_up(**which)
+
+        def sleep_later(**how: Any) -> None:
+            nonlocal is_awake
+            is_awake = True
+            asked_to_sleep.update(how)
+
+        def generate_awake(*args: Any, **kwargs: Any) -> Any:
+            if is_awake:
+                generation._llm_weights_sleeping = False  # TRL notes that they sleep
+            return generate(*args, **kwargs)
+
+        try:
+            with (
+                in_front(engine, wake_up=wake_up_once, sleep=sleep_later),
+                in_front(generation, generate=generate_awake),
+            ):
+                yield
+        finally:
+            if is_awake:
+                sleep(**asked_to_sleep)
+                generation._llm_weights_sleeping = True
+
     @property
     def environment_names(self) -> Any:
         """The name of each row's environment."""
@@ -294,12 +349,12 @@ class Host:
 
 
 @contextmanager
-def in_front(trainer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
-    """Inside, these functions stand in front of the trainer's methods of the same names.
+def in_front(thing: Any, **methods: Callable[..., Any]) -> Iterator[None]:
+    """Inside, these functions stand in front of the methods of the same names.
 
-    The methods of a subclass, and what a user has put on this trainer, stay as they are behind it.
+    The methods of a subclass, and what a user has put on this object, stay as they are behind it.
     """
-    own = vars(trainer)
+    own = vars(thing)
     of_user = {name: own[name] for name in methods if name in own}
     own.update(methods)
     try:
@@ -317,6 +372,7 @@ def swapped(thing: Any, **values: Any) -> Iterator[None]:
     It is used where TRL reads one attribute for two purposes that podsrl has to tell apart:
     * `num_generations`: while TRL's `_generate` makes the rollouts, it asks its engine for n of
       each prompt, with tools for each. Everywhere else it is m, the rows of a prompt in the update.
+    * `environments` and what TRL holds beside them: in a round they are those of its rollouts.
     * `log_multimodal`: in a batch where some processes have no images TRL would wait for all.
     * `_logs`: while TRL logs, its table of completions is made of kept and dropped rollouts.
     * `VLLMGeneration`: while TRL constructs the trainer, a colocated engine gets room for n rows.

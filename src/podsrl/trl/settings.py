@@ -94,8 +94,8 @@ class Settings:
         """Every setting as a plain value."""
         values = {**vars(self.selection), **vars(self)}
         rounds = values.pop("rounds")
-        values["rollouts_per_round"] = rounds and rounds.rollouts
-        values["reward_bounds"] = rounds and rounds.bounds
+        values |= dict.fromkeys(("rollouts_per_round", "prompts_per_round", "reward_bounds"))
+        values |= rounds.settings if rounds is not None else {}
         for name in ("selection", "chosen_rule", "method", "why_all_pass"):
             values.pop(name, None)
         return {**values, "passes": self.passes_in_words}

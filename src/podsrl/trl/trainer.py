@@ -187,7 +187,9 @@ class PODSTrainer(Seam):
                     selection.num_kept,
                     selection.num_rollouts,
                 )
-            if self.pods.settings.rounds is not None and asks_for_group_size(function):
+            rounds = self.pods.settings.rounds
+            cuts_groups = rounds is not None and not rounds.of_whole_groups
+            if cuts_groups and asks_for_group_size(function):
                 raise InvalidInputError(
                     f"reward function {name!r} asks for num_rollouts, so it compares the rollouts"
                     " of a prompt; with rollouts_per_round they come in rounds, and the reward of"

@@ -25,6 +25,7 @@ OF_THE_METHOD = (
     "advantage_baseline",
     "skip_zero_advantage",
     "rollouts_per_round",
+    "prompts_per_round",
     "reward_bounds",
 )
 

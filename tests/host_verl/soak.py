@@ -106,7 +106,7 @@ def _grown(found: dict[int, dict[str, Any]], whole: dict[int, Any]) -> list[str]
     problems += [
         f"objects of {name}: {a} -> {b}"
         for name, (a, b) in grown(types_early, types_late).items()
-        if b - a > steps // 10
+        if b - a > 20 + steps // 10
     ]
     return problems
 

@@ -159,7 +159,7 @@ def _grown(found: dict[int, dict[str, Any]], whole: dict[int, Any]) -> list[str]
     problems += [
         f"objects of {name}: {first} -> {last}"
         for name, (first, last) in grown(types_early, types_late).items()
-        if last - first > polls // 10
+        if last - first > 20 + polls // 10
     ]
     return problems
 

@@ -30,7 +30,7 @@ def here(session: nox.Session, *words: str) -> None:
 
 @nox.session
 def verl(session: nox.Session) -> None:
-    """The tests of verl, which needs other versions than TRL: 4 to 6 minutes."""
+    """The tests of verl, which needs other versions than TRL: 10 minutes on two free cores."""
     session.install("-c", "constraints-verl.txt", "-e", ".[verl,inspect]", "pytest")
     session.run("python", "-m", "pytest", "tests/host_verl", *session.posargs)
 

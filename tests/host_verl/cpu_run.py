@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ class Run:
     queue: keys in the TransferQueue at the end of each step, see cpu_bed.queue.
     rollouts: of each step, as verl's rollout_data_dir has them.
     weights: of the last step.
+    checkpoints: the folder with a checkpoint of each step.
     log: everything that was printed.
     """
 
@@ -71,6 +73,7 @@ class Run:
     queue: list[dict]
     rollouts: list[list[dict]]
     weights: dict[str, np.ndarray]
+    checkpoints: Path
     log: str
 
 
@@ -80,6 +83,7 @@ def train(
     *overrides: str,
     script: Path | None = None,
     prompts: str = "prompts.parquet",
+    after: Run | None = None,
 ) -> Run:
     """Run verl in a fresh process, with the model, data and reward of cpu_files.
 
@@ -89,6 +93,7 @@ def train(
         overrides: Hydra overrides after ours.
         script: starts it, and gives settings before ours.
         prompts: name of the file.
+        after: a run that this one resumes after its first step.
     """
     work = folder / name
     work.mkdir()
@@ -97,6 +102,12 @@ def train(
     weights = work / "weights"
     rollouts = work / "rollouts"
     log = work / "log"
+    meeting = work / "meeting"
+    meeting.mkdir()
+
+    if after is not None:
+        shutil.copytree(after.checkpoints / "global_step_1", weights / "global_step_1")
+        (weights / "latest_checkpointed_iteration.txt").write_text("1")
 
     arguments = [
         f"data.train_files={folder / prompts}",
@@ -112,29 +123,31 @@ def train(
     with open(log, "w") as printed:
         done = subprocess.run(
             [*command, *OVERRIDES.split(), *arguments, *overrides],
-            env=_environment(metrics, rows),
+            env=_environment(metrics, rows, meeting),
             cwd=work,
             stdout=printed,
             stderr=subprocess.STDOUT,
             check=False,
-            timeout=900,  # only so that a hang ends; a run takes one minute
+            # Only so that a hang ends: a run takes one minute, or five on a core that others share.
+            timeout=900,
         )
     if done.returncode:
         raise AssertionError(f"verl ended with {done.returncode}:\n{log.read_text()[-8000:]}")
 
-    steps = range(1, STEPS + 1)
+    steps = range(1 if after is None else 2, STEPS + 1)
     model = weights / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors"
     return Run(
         metrics=[line["data"] for line in _lines(metrics)],
         rows=_lines(rows),
         queue=_lines(weights / "queue.jsonl"),
         rollouts=[_lines(rollouts / f"{step}.jsonl") for step in steps],
+        checkpoints=weights,
         weights={name: weight.float().numpy() for name, weight in load_file(model).items()},
         log=log.read_text(),
     )
 
 
-def _environment(metrics: Path, rows: Path) -> dict[str, str]:
+def _environment(metrics: Path, rows: Path, meeting: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHON": sys.executable,  # for a script
@@ -143,6 +156,7 @@ def _environment(metrics: Path, rows: Path) -> dict[str, str]:
         "VERL_ENGINE_DEVICE": "cuda",  # the FSDP engine is registered for it, and runs on a CPU
         "VERL_FILE_LOGGER_PATH": str(metrics),
         "CPU_BED_ROWS": str(rows),
+        "CPU_BED_MEETING": str(meeting),
         "RAY_AUTH_MODE": "disabled",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "RAY_USAGE_STATS_ENABLED": "0",

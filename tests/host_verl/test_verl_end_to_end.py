@@ -1,6 +1,7 @@
 """The real `verl.trainer.main_ppo`, with Ray, for two steps of 4 prompts x 8 rollouts on a CPU.
 
-cpu_bed has what verl lacks for that; the trainer under test is the installed one.
+cpu_bed has what verl lacks for that; the trainer under test is the installed one. All runs take
+eight minutes on two free cores, and half an hour where others share one core.
 """
 
 from collections import Counter, defaultdict
@@ -25,7 +26,11 @@ PODS = "trainer.v1.trainer_mode=pods_sync"
 
 RUNS = {
     # the scripts have m = 16 of 64, by the paper's rule
-    "half": [PODS, f"++trainer.v1.pods_sync.m={M}"],
+    "half": [
+        PODS,
+        f"++trainer.v1.pods_sync.m={M}",
+        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+    ],
     "across": [PODS, "++trainer.v1.pods_sync.m=1", "++trainer.v1.pods_sync.rule=max_contrast"],
     "whole": [PODS, f"+trainer.v1.pods_sync.m={run.ROLLOUTS}"],
     "sync": ["trainer.v1.trainer_mode=sync"],
@@ -65,6 +70,15 @@ RUNS["spared"] = [
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
 ]
+# the ranks have a part of the model and a server each, and meet by gloo
+RUNS["ranks"] = [
+    PODS,
+    f"+trainer.v1.pods_sync.m={M}",
+    "trainer.n_gpus_per_node=2",
+    "++ray_kwargs.ray_init.num_gpus=2",
+]
+#: A run that goes on after the first step of "half".
+RESUMED = [PODS, f"+trainer.v1.pods_sync.m={M}", "trainer.resume_mode=auto"]
 RUNS["unspared"] = [*RUNS["spared"], "+trainer.v1.pods_sync.skip_zero_advantage=false"]
 
 
@@ -83,7 +97,7 @@ def runs(tmp_path_factory):
     scripts = {"half": run.SCRIPT, "across": contrib}
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        yield {
+        started = {
             name: pool.submit(
                 run.train,
                 folder,
@@ -94,6 +108,11 @@ def runs(tmp_path_factory):
             )
             for name, overrides in RUNS.items()
         }
+
+        def resume():
+            return run.train(folder, "resumed", *RESUMED, after=started["half"].result())
+
+        yield started | {"resumed": pool.submit(resume)}
 
 
 @pytest.fixture
@@ -376,12 +395,16 @@ def answers(rollouts):
     return sorted((row["input"], row["output"], row["score"], row["kept"]) for row in rollouts)
 
 
+def assert_same_weights(ours, theirs):
+    for name, weight in theirs.weights.items():
+        difference = np.abs(ours.weights[name] - weight).max()
+        assert difference <= 1e-6, f"{name} differs by up to {difference:.2e}"
+
+
 def test_the_weights_are_the_same_with_and_without_these_passes(spared, unspared):
     for ours, theirs in zip(spared.rollouts, unspared.rollouts, strict=True):
         assert answers(ours) == answers(theirs)  # else the weights differ for another reason
-    for name, weight in unspared.weights.items():
-        difference = np.abs(spared.weights[name] - weight).max()
-        assert difference <= 1e-6, f"{name} differs by up to {difference:.2e}"
+    assert_same_weights(spared, unspared)
     names = ("actor/pg_loss", "actor/grad_norm", "critic/score/mean", "pods/kept_reward")
     names += tuple(f"critic/advantages/{statistic}" for statistic in ("mean", "max", "min"))
     for ours, theirs in zip(spared.metrics, unspared.metrics, strict=True):
@@ -389,3 +412,31 @@ def test_the_weights_are_the_same_with_and_without_these_passes(spared, unspared
             {name: theirs[name] for name in names}, abs=1e-5
         )
         assert theirs["actor/grad_norm"] > 1e-3  # else equal weights would say nothing
+
+
+@pytest.fixture
+def ranks(runs):
+    """PODS with m = 4 of n = 8 on two ranks."""
+    return runs["ranks"].result()
+
+
+def test_two_ranks_share_the_kept_rows_and_learn_what_one_does(ranks, half):
+    of_rank = {(*stage, ROWS // 2): 2 * run.STEPS for stage in EACH_STEP}
+    assert passes(ranks.rows) == of_rank
+    for ours, theirs in zip(ranks.rollouts, half.rollouts, strict=True):
+        assert answers(ours) == answers(theirs)
+    assert_same_weights(ranks, half)
+    assert [step["pods/padding_rows"] for step in ranks.metrics] == [0, 0]
+
+
+@pytest.fixture
+def resumed(runs):
+    """The second step of PODS with m = 4 of n = 8, in a process of its own."""
+    return runs["resumed"].result()
+
+
+def test_a_resumed_run_repeats_rollouts_kept_rows_and_weights(resumed, half):
+    assert [step["training/global_step"] for step in resumed.metrics] == [2]
+    assert answers(resumed.rollouts[0]) == answers(half.rollouts[1])
+    assert answers(half.rollouts[0]) != answers(half.rollouts[1])
+    assert_same_weights(resumed, half)

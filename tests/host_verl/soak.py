@@ -10,6 +10,7 @@ loop does. Every second step is as in `pods_separate_async`, of two mini-batches
 """
 
 import argparse
+import logging
 import sys
 import time
 from typing import Any
@@ -20,7 +21,7 @@ from benchmarks.speed import hosts
 from support.growth import containers, grown, memory_now, objects, of_process
 
 _LINES = 8
-_ROWS = 64  # of a step
+_ROWS, _TOKENS = 32, 16  # of a mini-batch, and of a response
 _SLOWER = 1.5  # processor time of a step at the end, against the third part of the soak
 _MORE_MB = 20
 
@@ -34,7 +35,7 @@ def step_of(trainer: Any, number: int) -> float:
     trainer.timing_raw = {}
     seconds = 0.0
     for place in range(mini_batches):
-        sampled = hosts._put(_ROWS, hosts.TOKENS)
+        sampled = hosts._put(_ROWS, _TOKENS)
         trainer.local_trigger_step = place
         began = time.process_time()
         batch = trainer._balance_batch(sampled, {})
@@ -66,6 +67,7 @@ def counts() -> dict[str, int]:
 
 def soak(steps: int) -> list[str]:
     """Take steps, print a line for each part of them, and tell what grew."""
+    logging.disable(logging.WARNING)  # TransferQueue warns in every step on a small machine
     every = max(1, steps // _LINES)
     found: dict[int, dict[str, Any]] = {}
     whole: dict[int, Any] = {}

@@ -6,12 +6,12 @@ import pytest
 pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
 import torch
+from test_verl_drop import SYNC, advantages_of, random_rewards
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from podsrl.verl import trainer as module
 from podsrl.verl.groups import Row
 from podsrl.verl.metrics import all_rollout_metrics
-from test_verl_drop import SYNC, advantages_of, random_rewards
 
 #: Rows of `put` have 3 tokens of prompt, and 2 to 6 of a response.
 LONGEST_ROW = 9

@@ -83,8 +83,12 @@ RUNS["unspared"] = [*RUNS["spared"], "+trainer.v1.pods_sync.skip_zero_advantage=
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Every run from the same model and prompts, two at a time: one mostly waits for imports."""
+def runs(tmp_path_factory, request):
+    """The runs that tests ask for, from the same model and prompts, two at a time.
+
+    One alone mostly waits for imports.
+    """
+    asked = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     folder = tmp_path_factory.mktemp("verl")
     cpu_files.write_model(folder / "model")
     cpu_files.write_prompts(folder / "prompts.parquet", run.PROMPTS * run.STEPS)
@@ -107,12 +111,15 @@ def runs(tmp_path_factory):
                 prompts=prompts.get(name, "prompts.parquet"),
             )
             for name, overrides in RUNS.items()
+            if name in asked
         }
 
         def resume():
             return run.train(folder, "resumed", *RESUMED, after=started["half"].result())
 
-        yield started | {"resumed": pool.submit(resume)}
+        if "resumed" in asked:
+            started["resumed"] = pool.submit(resume)
+        yield started
 
 
 @pytest.fixture

@@ -1,20 +1,26 @@
 """How evenly verl's ranks share each mini-batch, simulated: in an environment with verl.
 
-    python -m benchmarks.speed.balance
+    python -m benchmarks.speed.balance --into results/cost.json
 
-prints a Markdown table. A rank waits for the slowest one in every mini-batch. verl balances the
+A rank waits for the slowest one in every mini-batch. verl balances the
 whole batch between ranks, and each rank then cuts its share into mini-batches; podsrl divides each
 mini-batch. Work is counted as verl counts it, by the lengths of rows. Nothing is trained.
 """
 
+import argparse
+import json
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 
-from benchmarks.markdown import table
+from podsrl.rollout_log.environment import describe_environment
+from podsrl.rollout_log.files import write_json
 from podsrl.verl.spare_passes import KeptRow, mini_batches_of, plan_passes
 from podsrl.verl.trainer import _divide
 
@@ -77,31 +83,44 @@ def of_podsrl(tokens: list[int], ranks: int, mini_batches: int) -> list[list[lis
     ]
 
 
-def main() -> int:
-    """Print the table."""
-    rows = []
-    for ranks in RANKS:
+def measure(ranks: int, mini_batches: int) -> dict[str, Any]:
+    """How the slowest rank fares with verl's shares and with podsrl's."""
+    tokens = lengths(ranks * _ROWS_OF_RANK * mini_batches)
+    theirs = of_verl(tokens, ranks, mini_batches)
+    began = time.process_time()
+    ours = of_podsrl(tokens, ranks, mini_batches)
+    seconds = time.process_time() - began
+    assert sorted(row for parts in ours for part in parts for row in part) == [*range(len(tokens))]
+    return {
+        "ranks": ranks,
+        "mini_batches": mini_batches,
+        "rows": len(tokens),
+        "verl": slowest(tokens, theirs),
+        "podsrl": slowest(tokens, ours),
+        "seconds": seconds,
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Simulate, and print a line of JSON for each size."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.balance")
+    parser.add_argument("--ranks", type=int, nargs="+", default=RANKS)
+    parser.add_argument("--into", type=Path, metavar="FILE", help="put it into this raw file")
+    args = parser.parse_args(argv)
+
+    measured = []
+    for ranks in args.ranks:
         for mini_batches in MINI_BATCHES:
-            tokens = lengths(ranks * _ROWS_OF_RANK * mini_batches)
-            theirs = slowest(tokens, of_verl(tokens, ranks, mini_batches))
-            began = time.process_time()
-            parts = of_podsrl(tokens, ranks, mini_batches)
-            seconds = time.process_time() - began
-            assert sorted(p for of in parts for part in of for p in part) == list(
-                range(len(tokens))
-            )
-            rows.append(
-                [
-                    str(ranks),
-                    str(mini_batches),
-                    f"{len(tokens):,}",
-                    f"{theirs:.2f}",
-                    f"{slowest(tokens, parts):.2f}",
-                    f"{seconds:.2f} s",
-                ]
-            )
-    heads = ["ranks", "mini-batches", "rows", "verl", "podsrl", "processor time of the driver"]
-    print("\n".join(table(heads, rows, align_right=True)))
+            measured.append(measure(ranks, mini_batches))
+            print(f"simulated   {json.dumps(measured[-1])}", flush=True)
+    if args.into:
+        raw = json.loads(args.into.read_text(encoding="utf-8"))
+        found = {
+            "environment": describe_environment(),
+            "longest": _PROMPT + _LONGEST,
+            "measured": measured,
+        }
+        write_json(args.into, raw | {"verl_balance": found})
     return 0
 
 

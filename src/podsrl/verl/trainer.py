@@ -36,8 +36,8 @@ from podsrl.verl.spare_passes import KeptRow, Passes
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root logger at WARNING
 
-#: Tokens whose values the driver holds at a time: 64 MB of a column of integers.
-_TOKENS_AT_ONCE = 8 << 20
+#: Tokens whose values the driver holds at a time: 16 MB of a column of integers, and some copies.
+_TOKENS_AT_ONCE = 2 << 20
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,8 @@ def verls_queue(most_rows: int) -> Iterator[None]:
     """verl's TransferQueue with room for as many rows, on a local Ray."""
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray would kill its workers where other programs fill the machine's memory.
+    os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
     import ray
     import transfer_queue as tq
     from omegaconf import OmegaConf

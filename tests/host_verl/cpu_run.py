@@ -160,6 +160,8 @@ def _environment(metrics: Path, rows: Path, meeting: Path) -> dict[str, str]:
         "RAY_AUTH_MODE": "disabled",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # Ray would kill its workers where other programs fill the machine's memory.
+        "RAY_memory_monitor_refresh_ms": "0",
         "RAY_prestart_worker_first_driver": "0",
         "RAY_enable_worker_prestart": "0",
         "OMP_NUM_THREADS": "1",

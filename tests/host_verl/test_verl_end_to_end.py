@@ -77,6 +77,21 @@ RUNS["ranks"] = [
     "trainer.n_gpus_per_node=2",
     "++ray_kwargs.ray_init.num_gpus=2",
 ]
+# GAE, with its critic
+RUNS["critic"] = [
+    PODS,
+    f"+trainer.v1.pods_sync.m={M}",
+    "algorithm.adv_estimator=gae",
+    "critic.enable=True",
+    "critic.strategy=fsdp2",
+    "critic.ppo_micro_batch_size_per_gpu=4",
+    "critic.forward_micro_batch_size_per_gpu=4",
+    "critic.model.enable_gradient_checkpointing=False",
+    "critic.model.use_remove_padding=False",
+    "critic.fsdp.model_dtype=fp32",
+    "critic.fsdp.use_torch_compile=False",
+    "+critic.fsdp.mixed_precision.param_dtype=fp32",
+]
 #: A run that goes on after the first step of "half".
 RESUMED = [PODS, f"+trainer.v1.pods_sync.m={M}", "trainer.resume_mode=auto"]
 RUNS["unspared"] = [*RUNS["spared"], "+trainer.v1.pods_sync.skip_zero_advantage=false"]
@@ -94,6 +109,7 @@ def runs(tmp_path_factory, request):
     cpu_files.write_prompts(folder / "prompts.parquet", run.PROMPTS * run.STEPS)
     cpu_files.write_prompts(folder / "agents.parquet", run.PROMPTS * run.STEPS, agents=True)
     cpu_files.write_prompts(folder / "many.parquet", 8 * run.PROMPTS)
+    of_model = {"critic": [f"critic.model.path={folder / 'model'}"]}
     prompts = {"agents": "agents.parquet", "separate": "many.parquet"}
 
     # the recipes for eight GPUs, with all that is large swapped
@@ -107,6 +123,7 @@ def runs(tmp_path_factory, request):
                 folder,
                 name,
                 *overrides,
+                *of_model.get(name, ()),
                 script=scripts.get(name),
                 prompts=prompts.get(name, "prompts.parquet"),
             )
@@ -447,3 +464,22 @@ def test_a_resumed_run_repeats_rollouts_kept_rows_and_weights(resumed, half):
     assert answers(resumed.rollouts[0]) == answers(half.rollouts[1])
     assert answers(half.rollouts[0]) != answers(half.rollouts[1])
     assert_same_weights(resumed, half)
+
+
+@pytest.fixture
+def critic(runs):
+    """PODS with m = 4 of n = 8, with GAE."""
+    return runs["critic"].result()
+
+
+def test_the_critic_sees_the_kept_rows_and_learns_their_returns(critic, half):
+    stages = [*EACH_STEP, ("critic", "forward"), ("critic", "update")]
+    assert passes(critic.rows) == {(*stage, ROWS): run.STEPS for stage in stages}
+    assert answers(critic.rollouts[0]) == answers(half.rollouts[0])  # of the same weights
+
+    kept = [row["score"] for row in critic.rollouts[0] if row["kept"]]
+    assert critic.metrics[0]["critic/returns/max"] == pytest.approx(max(kept), abs=1e-5)
+    assert critic.metrics[0]["critic/grad_norm"] > 0
+    # every token has an advantage of its own, so no row is without
+    assert [step["pods/zero_advantage_rows"] for step in critic.metrics] == [0, 0]
+    assert "every row has a pass (adv_estimator=gae)" in critic.log

@@ -162,14 +162,17 @@ def step_of_verl(rows: int, tokens: int = TOKENS) -> tuple[dict[str, float], int
         ("metrics", "_pods_metrics"),
     ):
         setattr(trainer, name, _counted(getattr(trainer, name), seconds, phase))
-    batch = _put(rows, tokens)
+    batch = _put(rows, tokens, with_masks=False)
 
     from podsrl.verl.metrics import all_rollout_metrics
 
     before = reset_memory()
-    processor = time.process_time()
+    began = time.process_time()
     balanced = trainer._balance_batch(batch, {})
+    processor = time.process_time() - began
 
+    _put_masks(balanced, tokens)
+    began = time.process_time()
     with timed(seconds, "advantages"):
         chosen = trainer._pods_step[-1].chosen
         advantages = chosen.advantages_of_rows()
@@ -177,7 +180,7 @@ def step_of_verl(rows: int, tokens: int = TOKENS) -> tuple[dict[str, float], int
 
     with timed(seconds, "metrics"):
         all_rollout_metrics(list(chosen.rows()), {}, kl_in_reward=False)
-    seconds["processor"] = time.process_time() - processor
+    seconds["processor"] = processor + time.process_time() - began
     memory = peak_memory() - before
 
     assert len(advantages) == rows // N * M
@@ -231,8 +234,14 @@ def _trainer(rows: int, spares: bool = False) -> Any:
     return trainer
 
 
-def _put(rows: int, tokens: int) -> Any:
-    """Rows in the queue, as verl's agent loop puts them; the batch that verl would sample."""
+def _put(rows: int, tokens: int, with_masks: bool = True) -> Any:
+    """Rows in the queue, as verl's agent loop puts them; the batch that verl would sample.
+
+    Args:
+        rows: Their number.
+        tokens: Of each response.
+        with_masks: Whether the masks of responses are there, too.
+    """
     import transfer_queue as tq
 
     keys: list[str] = []
@@ -245,10 +254,27 @@ def _put(rows: int, tokens: int) -> Any:
         tq.kv_batch_put(
             keys=of_prompt,
             partition_id="train",
-            fields=_fields(f"uid{prompt}", rewards_N, tokens),
+            fields=_fields(f"uid{prompt}", rewards_N, tokens, with_masks),
             tags=tags_of_prompt,
         )
     return tq.KVBatchMeta(partition_id="train", keys=keys, tags=tags)
+
+
+def _put_masks(batch: Any, tokens: int) -> None:
+    """The masks of kept rows, which advantages are written by.
+
+    They are put when they are needed, so that those of all rows need not be in the store: with long
+    responses they are most of it.
+    """
+    import torch
+    import transfer_queue as tq
+    from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+    for first in range(0, len(batch.keys), N):
+        keys = batch.keys[first : first + N]
+        masks = [{"response_mask": torch.ones(tokens, dtype=torch.int64)} for _ in keys]
+        fields = list_of_dict_to_tensordict(masks)
+        tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
 
 def _tag(tokens: int) -> dict[str, Any]:
@@ -263,13 +289,12 @@ def _tag(tokens: int) -> dict[str, Any]:
     }
 
 
-def _fields(uid: str, rewards_N: Sequence[float], tokens: int) -> Any:
+def _fields(uid: str, rewards_N: Sequence[float], tokens: int, with_masks: bool) -> Any:
     import torch
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
     rows = []
     for reward in rewards_N:
-        mask = torch.ones(tokens, dtype=torch.int64)
         scores = torch.zeros(tokens)
         scores[-1] = reward
         row = {
@@ -281,11 +306,12 @@ def _fields(uid: str, rewards_N: Sequence[float], tokens: int) -> Any:
             "responses": torch.full((min(tokens, TOKENS),), 7),
             "input_ids": torch.full((3 + min(tokens, TOKENS),), 7),
             "position_ids": torch.arange(3 + min(tokens, TOKENS)),
-            "response_mask": mask,
             "rm_scores": scores,
             "reward_model": {"ground_truth": "7"},
             "extra_fields": {"reward_extra_info": {"acc": reward, "length": float(tokens)}},
         }
+        if with_masks:
+            row["response_mask"] = torch.ones(tokens, dtype=torch.int64)
         rows.append(row)
     return list_of_dict_to_tensordict(rows)
 

@@ -6,4 +6,4 @@ flash attention, and a log of how many rows each model is run on. Nothing of the
 is touched.
 """
 
-from cpu_bed import critic, patience, platform, rollout, rows  # noqa: F401  (each installs itself)
+from cpu_bed import critic, platform, rollout, rows  # noqa: F401  (each installs itself)

@@ -30,7 +30,7 @@ def here(session: nox.Session, *words: str) -> None:
 
 @nox.session
 def verl(session: nox.Session) -> None:
-    """The tests of verl, which needs other versions than TRL: 4 to 6 minutes."""
+    """The tests of verl, which needs other versions than TRL: 10 minutes on two free cores."""
     session.install("-c", "constraints-verl.txt", "-e", ".[verl,inspect]", "pytest")
     session.run("python", "-m", "pytest", "tests/host_verl", *session.posargs)
 
@@ -113,10 +113,21 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def soak(session: nox.Session) -> None:
-    """Thousands of steps with every default: nothing has grown after them. 5 minutes."""
+    """Thousands of steps, polls and many runs with every default: nothing grows. 15 minutes."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with session.chdir("tests"):
         here(session, "-m", "support.soak", *session.posargs)
+        here(session, "-m", "support.soak_inspector")
+        here(session, "-m", "support.soak_compare")
+
+
+@nox.session
+def soak_verl(session: nox.Session) -> None:
+    """Thousands of steps of verl's mode on a real TransferQueue. 5 minutes after installing."""
+    session.install("-c", "constraints-verl.txt", "-e", ".[verl,inspect]", "pytest")
+    environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with session.chdir("tests"):
+        session.run("python", "-m", "host_verl.soak", *session.posargs, env=environment)
 
 
 @nox.session(venv_backend="none")

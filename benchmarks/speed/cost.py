@@ -124,8 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args.page:
         before = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
         found = measure(QUICK if args.quick else Plan())
-        if "verl" in before:
-            found["verl"] = before["verl"]
+        found |= {name: before[name] for name in before if name.startswith("verl")}
         write_json(raw, found)
     cost_page.write(raw)
     print(raw.with_suffix(".md").read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
 """The page of what selecting costs, and its figure, from the raw file alone."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -276,7 +277,29 @@ def _hosts(raw: Raw) -> str:
     for host, what in _MEASURED_OF_HOSTS.items():
         if host in raw:
             lines += _host(raw[host], what)
+        for name in sorted(raw, key=len):
+            if re.fullmatch(rf"{host}_\d+", name):
+                lines += _host(raw[name], f"{host} with longer responses:")
+    if "verl_balance" in raw:
+        lines += _balance(raw["verl_balance"])
     return "\n".join(lines)
+
+
+def _balance(balance: Raw) -> list[str]:
+    """How evenly ranks share mini-batches, simulated."""
+    note = (
+        "How long the slowest rank of verl takes beside the mean, summed over the mini-batches of a"
+        " step; 1 is even. verl balances the whole batch, and podsrl each mini-batch, where passes"
+        " can be spared. Simulated with verl's own count of work, for rows of 528 to"
+        f" {balance['longest']:,} tokens; `python -m benchmarks.speed.balance`."
+    )
+    rows = []
+    for of in balance["measured"]:
+        sizes = [f"{of[name]:,}" for name in ("ranks", "mini_batches", "rows")]
+        slowest = [f"{of[name]:.2f}" for name in ("verl", "podsrl")]
+        rows.append([*sizes, *slowest, duration(of["seconds"])])
+    heads = ["ranks", "mini-batches", "rows", "verl", "podsrl", "processor time of the driver"]
+    return [note, "", *table(heads, rows, align_right=True), ""]
 
 
 _MEASURED_OF_HOSTS = {

@@ -2,6 +2,7 @@
 
 python -m benchmarks.speed.hosts slime
 python -m benchmarks.speed.hosts verl      # in an environment with verl, as of `nox -s hosts`
+python -m benchmarks.speed.hosts verl --tokens 8192      # long responses
 
 verl's part goes through a real TransferQueue on a local Ray, with verl's trainer around it; there
 are no workers. slime can't be installed without GPUs: its part is podsrl's functions on stand-ins
@@ -18,7 +19,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,9 +53,14 @@ class Measured:
     memory: int
 
 
-def measure(step: Callable[[int], tuple[dict[str, float], int]], host: str, rows: int) -> Measured:
+def measure(
+    step: Callable[[int], tuple[dict[str, float], int]],
+    host: str,
+    rows: int,
+    repeats: int = REPEATS,
+) -> Measured:
     """The medians of some steps; `step` gives the seconds by phase, and the bytes of memory."""
-    seconds_of_steps, memory_of_steps = zip(*[step(rows) for _ in range(REPEATS)], strict=True)
+    seconds_of_steps, memory_of_steps = zip(*[step(rows) for _ in range(repeats)], strict=True)
 
     medians = {}
     for phase in seconds_of_steps[0]:
@@ -124,6 +130,8 @@ def verls_queue(most_rows: int) -> Iterator[None]:
     """verl's TransferQueue with room for as many rows, on a local Ray."""
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray would kill its workers where other programs fill the machine's memory.
+    os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
     import ray
     import transfer_queue as tq
     from omegaconf import OmegaConf
@@ -138,7 +146,7 @@ def verls_queue(most_rows: int) -> Iterator[None]:
         ray.shutdown()
 
 
-def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
+def step_of_verl(rows: int, tokens: int = TOKENS) -> tuple[dict[str, float], int]:
     """The seconds of a step by phase, and the memory of the driver; it needs `verls_queue`.
 
     The trainer is verl's synchronous one with podsrl's plugin, without workers. "processor" is the
@@ -154,22 +162,25 @@ def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
         ("metrics", "_pods_metrics"),
     ):
         setattr(trainer, name, _counted(getattr(trainer, name), seconds, phase))
-    batch = _put(rows)
+    batch = _put(rows, tokens, with_masks=False)
 
     from podsrl.verl.metrics import all_rollout_metrics
 
     before = reset_memory()
-    processor = time.process_time()
+    began = time.process_time()
     balanced = trainer._balance_batch(batch, {})
+    processor = time.process_time() - began
 
+    _put_masks(balanced, tokens)
+    began = time.process_time()
     with timed(seconds, "advantages"):
         chosen = trainer._pods_step[-1].chosen
         advantages = chosen.advantages_of_rows()
-        trainer._pods_overwrite(advantages, balanced.partition_id)
+        trainer._pods_overwrite(advantages, balanced)
 
     with timed(seconds, "metrics"):
         all_rollout_metrics(list(chosen.rows()), {}, kl_in_reward=False)
-    seconds["processor"] = time.process_time() - processor
+    seconds["processor"] = processor + time.process_time() - began
     memory = peak_memory() - before
 
     assert len(advantages) == rows // N * M
@@ -188,8 +199,13 @@ def _counted(
     return counted
 
 
-def _trainer(rows: int) -> Any:
-    """The trainer as verl makes it, with one rank and no worker."""
+def _trainer(rows: int, spares: bool = False) -> Any:
+    """The trainer as verl makes it, with one rank and no worker.
+
+    Args:
+        rows: All rollouts of a step.
+        spares: Whether passes are spared; else every kept row is written.
+    """
     import hydra
     from verl.trainer.ppo.v1 import get_trainer_cls  # which registers ours, too
 
@@ -205,7 +221,8 @@ def _trainer(rows: int) -> Any:
         "trainer.v1.trainer_mode=pods_sync",
         f"+trainer.v1.pods_sync.m={M}",
         "+trainer.v1.pods_sync.baseline=group",
-        "+trainer.v1.pods_sync.skip_zero_advantage=false",  # every kept row is written
+        f"+trainer.v1.pods_sync.skip_zero_advantage={str(spares).lower()}",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
     ]
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         config = hydra.compose("ppo_trainer", overrides)
@@ -217,60 +234,84 @@ def _trainer(rows: int) -> Any:
     return trainer
 
 
-def _put(rows: int) -> Any:
-    """Rows in the queue, as verl's agent loop puts them; the batch that verl would sample."""
+def _put(rows: int, tokens: int, with_masks: bool = True) -> Any:
+    """Rows in the queue, as verl's agent loop puts them; the batch that verl would sample.
+
+    Args:
+        rows: Their number.
+        tokens: Of each response.
+        with_masks: Whether the masks of responses are there, too.
+    """
     import transfer_queue as tq
 
     keys: list[str] = []
     tags: list[dict[str, Any]] = []
     for prompt, rewards_N in enumerate(rewards(rows).tolist()):
         of_prompt = [f"uid{prompt}_{session}_0" for session in range(N)]
-        tags_of_prompt = [_tag() for _ in of_prompt]
+        tags_of_prompt = [_tag(tokens) for _ in of_prompt]
         keys += of_prompt
         tags += tags_of_prompt
         tq.kv_batch_put(
             keys=of_prompt,
             partition_id="train",
-            fields=_fields(f"uid{prompt}", rewards_N),
+            fields=_fields(f"uid{prompt}", rewards_N, tokens, with_masks),
             tags=tags_of_prompt,
         )
     return tq.KVBatchMeta(partition_id="train", keys=keys, tags=tags)
 
 
-def _tag() -> dict[str, Any]:
+def _put_masks(batch: Any, tokens: int) -> None:
+    """The masks of kept rows, which advantages are written by.
+
+    They are put when they are needed, so that those of all rows need not be in the store: with long
+    responses they are most of it.
+    """
+    import torch
+    import transfer_queue as tq
+    from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+    for first in range(0, len(batch.keys), N):
+        keys = batch.keys[first : first + N]
+        masks = [{"response_mask": torch.ones(tokens, dtype=torch.int64)} for _ in keys]
+        fields = list_of_dict_to_tensordict(masks)
+        tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
+
+
+def _tag(tokens: int) -> dict[str, Any]:
     return {
         "status": "success",
         "prompt_len": 3,
-        "response_len": TOKENS,
-        "seq_len": 3 + TOKENS,
+        "response_len": tokens,
+        "seq_len": 3 + tokens,
         "global_steps": 1,
         "min_global_steps": 0,
         "max_global_steps": 0,
     }
 
 
-def _fields(uid: str, rewards_N: Sequence[float]) -> Any:
+def _fields(uid: str, rewards_N: Sequence[float], tokens: int, with_masks: bool) -> Any:
     import torch
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
     rows = []
     for reward in rewards_N:
-        mask = torch.ones(TOKENS, dtype=torch.int64)
-        scores = torch.zeros(TOKENS)
+        scores = torch.zeros(tokens)
         scores[-1] = reward
         row = {
             "uid": uid,
             "index": 0,
             "num_turns": 2,
             "prompts": torch.full((3,), 5),
-            "responses": torch.full((TOKENS,), 7),
-            "input_ids": torch.full((3 + TOKENS,), 7),
-            "position_ids": torch.arange(3 + TOKENS),
-            "response_mask": mask,
+            # which nobody reads here, so that long responses fit into the store of one machine
+            "responses": torch.full((min(tokens, TOKENS),), 7),
+            "input_ids": torch.full((3 + min(tokens, TOKENS),), 7),
+            "position_ids": torch.arange(3 + min(tokens, TOKENS)),
             "rm_scores": scores,
             "reward_model": {"ground_truth": "7"},
-            "extra_fields": {"reward_extra_info": {"acc": reward, "length": float(TOKENS)}},
+            "extra_fields": {"reward_extra_info": {"acc": reward, "length": float(tokens)}},
         }
+        if with_masks:
+            row["response_mask"] = torch.ones(tokens, dtype=torch.int64)
         rows.append(row)
     return list_of_dict_to_tensordict(rows)
 
@@ -281,22 +322,27 @@ def of_slime(sizes: Sequence[int] = ROWS) -> list[Measured]:
     return [measure(step_of_slime, "slime", rows) for rows in sizes]
 
 
-def of_verl(sizes: Sequence[int] = ROWS) -> list[Measured]:
-    """verl's part by rows."""
+def of_verl(
+    sizes: Sequence[int] = ROWS, tokens: int = TOKENS, repeats: int = REPEATS
+) -> list[Measured]:
+    """verl's part by rows, with responses of so many tokens."""
+    step = partial(step_of_verl, tokens=tokens)
     with verls_queue(max(sizes)):
-        step_of_verl(min(512, *sizes))
-        return [measure(step_of_verl, "verl", rows) for rows in sizes]
+        step(min(512, *sizes))
+        return [measure(step, "verl", rows, repeats) for rows in sizes]
 
 
-def described(measured: Sequence[Measured]) -> dict[str, Any]:
+def described(
+    measured: Sequence[Measured], tokens: int = TOKENS, repeats: int = REPEATS
+) -> dict[str, Any]:
     """What was measured of a host with its conditions, as the raw file has it."""
     return {
         "environment": describe_environment(),
         "load": os.getloadavg(),
         "n": N,
         "m": M,
-        "tokens": TOKENS,
-        "repeats": REPEATS,
+        "tokens": tokens,
+        "repeats": repeats,
         "measured": [asdict(of) for of in measured],
     }
 
@@ -306,13 +352,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.hosts")
     parser.add_argument("host", choices=("slime", "verl"))
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of a response, for verl")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--into", type=Path, metavar="FILE", help="put it into this raw file")
     args = parser.parse_args(argv)
 
-    measured = (of_verl if args.host == "verl" else of_slime)(args.rows)
+    if args.host == "verl":
+        measured = of_verl(args.rows, args.tokens, args.repeats)
+    else:
+        measured = of_slime(args.rows)
     if args.into:
         raw = json.loads(args.into.read_text(encoding="utf-8"))
-        write_json(args.into, raw | {args.host: described(measured)})
+        name = args.host if args.tokens == TOKENS else f"{args.host}_{args.tokens}"
+        write_json(args.into, raw | {name: described(measured, args.tokens, args.repeats)})
     return 0
 
 

@@ -142,15 +142,21 @@ def test_a_stream_with_too_few_prompts_does_not_end_with_success(make_trainer, d
 # ---- rewards -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "generations",
+    [{}, {"gradient_accumulation_steps": 2, "steps_per_generation": 1}, {"num_iterations": 2}],
+    ids=["one for each step", "two for each step", "one for two steps"],
+)
 def test_where_no_rollout_gets_a_reward_the_true_line_stands_alone_and_the_run_ends(
-    make_trainer, caplog
+    make_trainer, caplog, generations
 ):
     def down(completions: list[Any], **columns: Any) -> list[None]:
         return [None] * len(completions)
 
-    trainer = make_trainer(8, reward_funcs=down, max_steps=STEPS_WITHOUT_REWARD + 5)
+    steps = STEPS_WITHOUT_REWARD + 5
+    trainer = make_trainer(8, reward_funcs=down, max_steps=steps, **generations)
     before = weights(trainer)
-    with pytest.raises(RewardError, match="for 20 generations no rollout got a reward: down"):
+    with pytest.raises(RewardError, match="for 20 steps no rollout got a reward: down"):
         trainer.train()
     assert trainer.state.global_step == STEPS_WITHOUT_REWARD - 1
     assert equal(before, weights(trainer))

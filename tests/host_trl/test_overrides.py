@@ -15,11 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import trl
+from packaging.version import Version
 from peft import LoraConfig
 from trl import GRPOTrainer
 
 from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
 from podsrl.trl import PODSConfig, PODSTrainer
+from podsrl.trl.seam import Changes
 from support.overrides import (
     MIXINS,
     AdvantagesByLength,
@@ -354,6 +357,10 @@ def test_a_loss_that_is_wrapped_on_the_trainer_is_given_every_row(make_trainer, 
     assert logged(plain)[0]["pods/rows_passed"] == M
 
 
+@pytest.mark.skipif(
+    Version(trl.__version__) < Version("1.14"),
+    reason="before TRL 1.14 its own call gives batch_size by place, so a subclass must take it so",
+)
 def test_log_probs_may_be_asked_for_by_name(make_trainer):
     class ByName:
         def _get_per_token_logps_and_entropies(
@@ -382,6 +389,75 @@ def test_a_wrapper_on_the_trainer_itself_counts_as_a_method_does(make_trainer):
     assert equal(weights(wrapped), weights(by_method))
     assert "_calculate_rewards" in vars(wrapped)  # it is where the user put it
     assert "_generate" not in vars(wrapped)
+
+
+# ---- on TRL's class, as by `GRPOTrainer._calculate_rewards = mine` -------------------------------
+
+
+@pytest.fixture
+def wrap_trl(monkeypatch):
+    """wrap_trl(name, change): a method of GRPOTrainer whose result is changed."""
+
+    def wrap(name: str, change: Any) -> None:
+        original = getattr(GRPOTrainer, name)
+
+        def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return change(original(self, *args, **kwargs))
+
+        monkeypatch.setattr(GRPOTrainer, name, changed)
+
+    return wrap
+
+
+@pytest.mark.parametrize("n", [M, N])
+def test_rewards_that_are_changed_on_trls_class_are_selected_by(make_trainer, wrap_trl, n):
+    by_method = trained(make_trainer, n, "by_method", mixin=NegatedRewards, **SGD)
+    wrap_trl("_calculate_rewards", lambda rewards: -rewards)
+    on_class = trained(make_trainer, n, "on_class", **SGD)
+    assert equal(weights(on_class), weights(by_method))
+    assert table_of(on_class)["kept"].tolist() == table_of(by_method)["kept"].tolist()
+
+
+@pytest.mark.parametrize("name", ["_compute_loss", "compute_loss"])
+@pytest.mark.parametrize("n", [M, N])
+def test_a_loss_that_is_changed_on_trls_class_is_given_every_row(make_trainer, wrap_trl, n, name):
+    by_method = trained(make_trainer, n, "by_method", mixin=DoubledLoss, reward_funcs=zero, **SGD)
+    wrap_trl(name, lambda loss: 2 * loss)
+    on_class = trained(make_trainer, n, "on_class", reward_funcs=zero, **SGD)
+    assert equal(weights(on_class), weights(by_method))
+    who = on_class.pods.changes.sees_rows
+    assert who.startswith(f"GRPOTrainer.{name} of {__file__}:")
+    if n > M:
+        assert who in on_class.pods.settings.why_all_pass
+
+
+def test_advantages_that_are_changed_on_trls_class_are_refused_by_name(make_trainer, wrap_trl):
+    """With n = m they are trained with, as in TRL; else podsrl's own would replace them."""
+
+    def doubled(output: dict[str, Any]) -> dict[str, Any]:
+        return {**output, "advantages": 2 * output["advantages"]}
+
+    plain = trained(make_trainer, M, "plain", **{**SGD, "learning_rate": 2 * SGD["learning_rate"]})
+    wrap_trl("_generate_and_score_completions", doubled)
+    on_class = trained(make_trainer, M, "on_class", **SGD)
+    assert_close(weights(on_class), weights(plain))
+
+    says = r"GRPOTrainer._generate_and_score_completions of .*test_overrides.py:\d+ changes the adv"
+    with pytest.raises(UnsupportedError, match=says):
+        make_trainer(N, "n above m", **SGD).train()
+
+
+def test_a_method_on_trls_class_that_only_looks_on_is_let_be(make_trainer, wrap_trl):
+    plain = trained(make_trainer, N, "plain", **SGD)
+    seen = []
+    wrap_trl("_generate_and_score_completions", lambda output: seen.append(1) or output)
+    looked_at = trained(make_trainer, N, "looked_at", **SGD)
+    assert seen
+    assert equal(weights(looked_at), weights(plain))
+
+
+def test_methods_of_trl_itself_are_nobodys(make_trainer):
+    assert make_trainer(N).pods.changes == Changes()
 
 
 def test_a_wrapper_that_changes_advantages_gets_log_probs_of_every_row(make_trainer, monkeypatch):
@@ -809,6 +885,14 @@ def test_a_subclass_finds_the_attributes_of_its_reward_functions(make_trainer):
         def forget(self) -> None:
             self.last = None
 
+    class AwaitedScorer(Scorer):
+        """Its attributes are those of its classes, until it is called."""
+
+        __name__ = "awaited_scorer"
+
+        async def __call__(self, completions: list[Any], **kwargs: Any) -> list[float]:
+            return super().__call__(completions)
+
     async def asynchronous(completions: list[Any], **kwargs: Any) -> list[float]:
         asynchronous.last = digits(completions)
         return asynchronous.last
@@ -817,17 +901,19 @@ def test_a_subclass_finds_the_attributes_of_its_reward_functions(make_trainer):
 
     class Reads:
         def _calculate_rewards(self, *args: Any) -> Any:
+            scorer, awaited_scorer, awaited = self.reward_funcs
+            assert scorer.last is awaited_scorer.last is None
             rewards = super()._calculate_rewards(*args)
-            scorer, awaited = self.reward_funcs
-            seen.append([scorer.last == awaited.last, len(scorer.last)])
+            seen.append([scorer.last == awaited_scorer.last == awaited.last, len(scorer.last)])
             scorer.forget()
+            awaited_scorer.forget()
             awaited.last = None
             return rewards
 
-    scorer = Scorer()
-    make_trainer(N, mixin=Reads, reward_funcs=[scorer, asynchronous], max_steps=1).train()
+    scorers = [Scorer(), AwaitedScorer()]
+    make_trainer(N, mixin=Reads, reward_funcs=[*scorers, asynchronous], max_steps=1).train()
     assert seen == [[True, 2 * N]]
-    assert scorer.last is None
+    assert [scorer.last for scorer in scorers] == [None, None]
     assert asynchronous.last is None
 
 

@@ -11,6 +11,8 @@ collect_ignore_glob = ["cpu_bed/*"]  # imported by verl, in its own processes
 
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+# Ray would kill its workers where other programs fill the machine's memory.
+os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 
 if importlib.util.find_spec("verl") is not None:
     with warnings.catch_warnings():

@@ -1,6 +1,7 @@
 """The real `verl.trainer.main_ppo`, with Ray, for two steps of 4 prompts x 8 rollouts on a CPU.
 
-cpu_bed has what verl lacks for that; the trainer under test is the installed one.
+cpu_bed has what verl lacks for that; the trainer under test is the installed one. All runs take
+eight minutes on two free cores, and half an hour where others share one core.
 """
 
 from collections import Counter, defaultdict
@@ -25,7 +26,11 @@ PODS = "trainer.v1.trainer_mode=pods_sync"
 
 RUNS = {
     # the scripts have m = 16 of 64, by the paper's rule
-    "half": [PODS, f"++trainer.v1.pods_sync.m={M}"],
+    "half": [
+        PODS,
+        f"++trainer.v1.pods_sync.m={M}",
+        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+    ],
     "across": [PODS, "++trainer.v1.pods_sync.m=1", "++trainer.v1.pods_sync.rule=max_contrast"],
     "whole": [PODS, f"+trainer.v1.pods_sync.m={run.ROLLOUTS}"],
     "sync": ["trainer.v1.trainer_mode=sync"],
@@ -65,17 +70,46 @@ RUNS["spared"] = [
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
 ]
+# the ranks have a part of the model and a server each, and meet by gloo
+RUNS["ranks"] = [
+    PODS,
+    f"+trainer.v1.pods_sync.m={M}",
+    "trainer.n_gpus_per_node=2",
+    "++ray_kwargs.ray_init.num_gpus=2",
+]
+# GAE, with its critic
+RUNS["critic"] = [
+    PODS,
+    f"+trainer.v1.pods_sync.m={M}",
+    "algorithm.adv_estimator=gae",
+    "critic.enable=True",
+    "critic.strategy=fsdp2",
+    "critic.ppo_micro_batch_size_per_gpu=4",
+    "critic.forward_micro_batch_size_per_gpu=4",
+    "critic.model.enable_gradient_checkpointing=False",
+    "critic.model.use_remove_padding=False",
+    "critic.fsdp.model_dtype=fp32",
+    "critic.fsdp.use_torch_compile=False",
+    "+critic.fsdp.mixed_precision.param_dtype=fp32",
+]
+#: A run that goes on after the first step of "half".
+RESUMED = [PODS, f"+trainer.v1.pods_sync.m={M}", "trainer.resume_mode=auto"]
 RUNS["unspared"] = [*RUNS["spared"], "+trainer.v1.pods_sync.skip_zero_advantage=false"]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Every run from the same model and prompts, two at a time: one mostly waits for imports."""
+def runs(tmp_path_factory, request):
+    """The runs that tests ask for, from the same model and prompts, two at a time.
+
+    One alone mostly waits for imports.
+    """
+    asked = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     folder = tmp_path_factory.mktemp("verl")
     cpu_files.write_model(folder / "model")
     cpu_files.write_prompts(folder / "prompts.parquet", run.PROMPTS * run.STEPS)
     cpu_files.write_prompts(folder / "agents.parquet", run.PROMPTS * run.STEPS, agents=True)
     cpu_files.write_prompts(folder / "many.parquet", 8 * run.PROMPTS)
+    of_model = {"critic": [f"critic.model.path={folder / 'model'}"]}
     prompts = {"agents": "agents.parquet", "separate": "many.parquet"}
 
     # the recipes for eight GPUs, with all that is large swapped
@@ -83,17 +117,26 @@ def runs(tmp_path_factory):
     scripts = {"half": run.SCRIPT, "across": contrib}
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        yield {
+        started = {
             name: pool.submit(
                 run.train,
                 folder,
                 name,
                 *overrides,
+                *of_model.get(name, ()),
                 script=scripts.get(name),
                 prompts=prompts.get(name, "prompts.parquet"),
             )
             for name, overrides in RUNS.items()
+            if name in asked
         }
+
+        def resume():
+            return run.train(folder, "resumed", *RESUMED, after=started["half"].result())
+
+        if "resumed" in asked:
+            started["resumed"] = pool.submit(resume)
+        yield started
 
 
 @pytest.fixture
@@ -376,12 +419,16 @@ def answers(rollouts):
     return sorted((row["input"], row["output"], row["score"], row["kept"]) for row in rollouts)
 
 
+def assert_same_weights(ours, theirs):
+    for name, weight in theirs.weights.items():
+        difference = np.abs(ours.weights[name] - weight).max()
+        assert difference <= 1e-6, f"{name} differs by up to {difference:.2e}"
+
+
 def test_the_weights_are_the_same_with_and_without_these_passes(spared, unspared):
     for ours, theirs in zip(spared.rollouts, unspared.rollouts, strict=True):
         assert answers(ours) == answers(theirs)  # else the weights differ for another reason
-    for name, weight in unspared.weights.items():
-        difference = np.abs(spared.weights[name] - weight).max()
-        assert difference <= 1e-6, f"{name} differs by up to {difference:.2e}"
+    assert_same_weights(spared, unspared)
     names = ("actor/pg_loss", "actor/grad_norm", "critic/score/mean", "pods/kept_reward")
     names += tuple(f"critic/advantages/{statistic}" for statistic in ("mean", "max", "min"))
     for ours, theirs in zip(spared.metrics, unspared.metrics, strict=True):
@@ -389,3 +436,50 @@ def test_the_weights_are_the_same_with_and_without_these_passes(spared, unspared
             {name: theirs[name] for name in names}, abs=1e-5
         )
         assert theirs["actor/grad_norm"] > 1e-3  # else equal weights would say nothing
+
+
+@pytest.fixture
+def ranks(runs):
+    """PODS with m = 4 of n = 8 on two ranks."""
+    return runs["ranks"].result()
+
+
+def test_two_ranks_share_the_kept_rows_and_learn_what_one_does(ranks, half):
+    of_rank = {(*stage, ROWS // 2): 2 * run.STEPS for stage in EACH_STEP}
+    assert passes(ranks.rows) == of_rank
+    for ours, theirs in zip(ranks.rollouts, half.rollouts, strict=True):
+        assert answers(ours) == answers(theirs)
+    assert_same_weights(ranks, half)
+    assert [step["pods/padding_rows"] for step in ranks.metrics] == [0, 0]
+
+
+@pytest.fixture
+def resumed(runs):
+    """The second step of PODS with m = 4 of n = 8, in a process of its own."""
+    return runs["resumed"].result()
+
+
+def test_a_resumed_run_repeats_rollouts_kept_rows_and_weights(resumed, half):
+    assert [step["training/global_step"] for step in resumed.metrics] == [2]
+    assert answers(resumed.rollouts[0]) == answers(half.rollouts[1])
+    assert answers(half.rollouts[0]) != answers(half.rollouts[1])
+    assert_same_weights(resumed, half)
+
+
+@pytest.fixture
+def critic(runs):
+    """PODS with m = 4 of n = 8, with GAE."""
+    return runs["critic"].result()
+
+
+def test_the_critic_sees_the_kept_rows_and_learns_their_returns(critic, half):
+    stages = [*EACH_STEP, ("critic", "forward"), ("critic", "update")]
+    assert passes(critic.rows) == {(*stage, ROWS): run.STEPS for stage in stages}
+    assert answers(critic.rollouts[0]) == answers(half.rollouts[0])  # of the same weights
+
+    kept = [row["score"] for row in critic.rollouts[0] if row["kept"]]
+    assert critic.metrics[0]["critic/returns/max"] == pytest.approx(max(kept), abs=1e-5)
+    assert critic.metrics[0]["critic/grad_norm"] > 0
+    # every token has an advantage of its own, so no row is without
+    assert [step["pods/zero_advantage_rows"] for step in critic.metrics] == [0, 0]
+    assert "every row has a pass (adv_estimator=gae)" in critic.log

@@ -30,7 +30,7 @@ LINKED = sorted({*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "results").rglob("*.md"
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
 SESSIONS = set(
-    re.findall(r"^def ([a-z]+)\(", (ROOT / "noxfile.py").read_text("utf-8"), re.MULTILINE)
+    re.findall(r"^def ([a-z_]+)\(", (ROOT / "noxfile.py").read_text("utf-8"), re.MULTILINE)
 )
 VERBS = find_verbs()
 SOURCES = (ROOT / "src", ROOT / "lab" / "src")

@@ -381,16 +381,8 @@ def checked(
     """
     if isinstance(function, torch.nn.Module):
         return function
-    checked_function = _CheckedFunction(function, name, next_step, group_size)
-    if not _is_async(function):
-        return checked_function
-
-    # TRL awaits what is a coroutine function, and an object is none.
-    async def call(*, completions: Sequence[Any], **columns: Any) -> list[float]:
-        return await checked_function.call_async(completions=completions, **columns)
-
-    call.__dict__ = vars(function)  # a subclass finds its own attributes, not those of its class
-    return call
+    kind = _AwaitedFunction if _is_async(function) else _CheckedFunction
+    return kind(function, name, next_step, group_size)
 
 
 class _CheckedFunction:
@@ -433,17 +425,33 @@ class _CheckedFunction:
             values = self._function(completions=completions, **self._with_group_size(columns))
             return _as_rewards(values, self._who, self._next_step(), given)
 
-    async def call_async(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
-        """The same for a function that is awaited."""
+    def _with_group_size(self, columns: dict[str, Any]) -> dict[str, Any]:
+        if self._group_size is None:
+            return columns
+        return {"num_rollouts": self._group_size(), **columns}  # a column of that name wins
+
+
+class _AwaitedFunction(_CheckedFunction):
+    """The same for a function that is awaited."""
+
+    async def __call__(self, *args: Any, **columns: Any) -> Any:
+        if args or "completions" not in columns:
+            return await self._function(*args, **columns)
+
+        completions = columns.pop("completions")
         given = list(completions)
         with _Named(self._who, self._next_step(), given):
             called = self._function(completions=completions, **self._with_group_size(columns))
             return _as_rewards(await called, self._who, self._next_step(), given)
 
-    def _with_group_size(self, columns: dict[str, Any]) -> dict[str, Any]:
-        if self._group_size is None:
-            return columns
-        return {"num_rollouts": self._group_size(), **columns}  # a column of that name wins
+    # TRL before 1.14 awaits functions alone, and Python takes what has all of these for one.
+    __code__ = __call__.__code__
+    __defaults__ = __call__.__defaults__
+    __kwdefaults__ = __call__.__kwdefaults__
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self._function, "__name__", type(self._function).__name__)
 
 
 def reads_num_generations(function: Any) -> bool:

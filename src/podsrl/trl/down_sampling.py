@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from transformers import TrainerCallback
 
-from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
+from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.hosts import first_line
 from podsrl.rewards import Rewards
 from podsrl.selection import select
@@ -30,7 +30,6 @@ from podsrl.trl.messages import logger
 from podsrl.trl.one_reading import OneReading
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.reporting import (
-    STEPS_WITHOUT_REWARD,
     Advice,
     Logs,
     masked_rows,
@@ -100,9 +99,9 @@ class DownSampling:
         self.advice = Advice()
         self._told: set[Changes] = set()
         self._tell_of_overrides()
-        self.passes = PassSparing(self)
+        self.passes = PassSparing(trainer, self.state, self.exchange.world)
         self.one_reading = OneReading(self._tell_of_readings)
-        self.step_guard = StepGuard(self)
+        self.step_guard = StepGuard(trainer, self.state)
 
         model_name = getattr(accelerator.unwrap_model(trainer.model).config, "_name_or_path", "")
         self.recorder = RunRecorder(args, model_name, self.settings)
@@ -287,6 +286,14 @@ class DownSampling:
         collected = self._generate_in_rounds(generate, score, asked, prompts)
         with self.clock.phase("select"):
             return self._select(self._know_rollouts(collected))
+
+    def rows_with_log_probs(self) -> torch.Tensor | None:
+        """The rows of this process that need log-probs of TRL now; None: all of them."""
+        kept = self.generation.kept if self.generation is not None else None
+        # A subclass may give other advantages to these rows, once TRL's method is done.
+        if kept is None or self.changes.makes_batch:
+            return None
+        return self.passes.rows_with_log_probs(self.settings, kept)
 
     # ---- asked -> generated -> scored
 
@@ -598,6 +605,8 @@ class DownSampling:
         advantages.
         """
         has_moved = bool(kept.moves.moved)
+        if self.settings.has_own_advantages and self.changes.makes_batch_behind:
+            self._refuse_advantages_of_others(output["advantages"])
         advantages_K = kept.selected.advantages_P_N[kept.kept_P_N]
         if self.settings.has_own_advantages:
             output["advantages"] = kept.own_advantages
@@ -617,6 +626,21 @@ class DownSampling:
             for name, rewards_K in zip(self.settings.reward_functions, rewards_F_K, strict=True):
                 logs["rewards"][name].extend(rewards_K)
 
+    def _refuse_advantages_of_others(self, advantages_K: torch.Tensor) -> None:
+        """Refuse advantages that somebody made in TRL's class, where podsrl's replace them.
+
+        TRL has logged its own last, those of all processes.
+        """
+        rows = len(advantages_K)
+        own = slice(self.exchange.process * rows, (self.exchange.process + 1) * rows)
+        of_trl = list(self.host.logs["advantages"])[-rows * self.exchange.world :][own]
+        if not torch.equal(advantages_K, torch.tensor(of_trl).to(advantages_K)):
+            raise UnsupportedError(
+                f"{self.changes.makes_batch_behind} changes the advantages, and PODSTrainer would"
+                " replace them by its own, since the method stands on TRL's class, behind"
+                " podsrl's: put it on a class of yours, class Mine(PODSTrainer)"
+            )
+
     def _describe_all(self, kept: KeptRows) -> None:
         """Let TRL's own metrics of rewards, just logged, describe all n rollouts."""
         if self.settings.keeps_all:
@@ -633,8 +657,7 @@ class DownSampling:
             rows = slice(first, first + len(kept.own_places))
             first = rows.stop
             self._log_kept(kept, batch, rows)
-        self._end_without_reward()
-        return self.passes.shorten(batch)
+        return self.passes.shorten(self.settings, batch)
 
     def _kept_of(self, batch: dict[str, Any]) -> list[KeptRows]:
         """What is kept in a batch: of the last generation, or of all one after the other."""
@@ -703,26 +726,11 @@ class DownSampling:
         return metrics
 
     def _count(self, kept: KeptRows) -> None:
-        total_P_N = kept.rollouts.rewards.total_P_N
         state = self.state
-        state.generations_without_reward += 1
-        if not np.isnan(total_P_N).all():
-            state.generations_without_reward = 0
         state.generations_of_step += 1
         state.rollouts_generated += int(kept.rollouts.generated_P_N.sum())
         state.rollouts_trained += int(kept.kept_P_N.sum())
         state.tokens_generated += int(kept.rollouts.tokens_P_N.sum())
-
-    def _end_without_reward(self) -> None:
-        """End a run that nothing scores any more; all processes know it alike."""
-        without = self.state.generations_without_reward
-        if without >= STEPS_WITHOUT_REWARD:
-            names = ", ".join(self.settings.reward_functions)
-            raise RewardError(
-                f"for {without} generations no rollout got a reward: {names} returned None or NaN"
-                " for every one. Look at what they are given, or at the service that grades;"
-                " resume_from_checkpoint=True goes on from the last checkpoint"
-            )
 
     @property
     def _has_environments(self) -> bool:
@@ -750,4 +758,5 @@ class _StepMetrics(TrainerCallback):
         for name, total in run_state.totals().items():
             logged[f"pods/{name}"] = [float(total)]
         run_state.generations_of_step = 0
+        self._pods.advice.end_step(int(state.global_step))
         self._pods.tell_of_cost(int(state.global_step))

@@ -27,7 +27,7 @@ from podsrl.trl.rows import extra_logs_of
 from podsrl.trl.settings import Settings
 
 _STEPS_WITHOUT_CONTRAST = 10  # after which that is said
-STEPS_WITHOUT_REWARD = 20  # generations in a row, after which a run ends
+STEPS_WITHOUT_REWARD = 20  # after which a run ends
 _FIRST_STEPS = 5  # in which a part of the reward that is not followed is told
 #: Correlations of the update with a part of the reward that it follows, and with one that it
 #: does not.
@@ -130,10 +130,16 @@ def masked_rows(output: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 class Advice:
-    """Looks at each generation, and says once what is likely a mistake."""
+    """Looks at each generation, and says once what is likely a mistake.
+
+    A step may have several generations (`gradient_accumulation_steps`), and a generation several
+    steps (`steps_per_generation`). What is said of steps is counted when they end.
+    """
 
     def __init__(self) -> None:
         self._told: set[str] = set()
+        self._contrast_of_step: list[bool] = []  # of its generations so far
+        self._has_contrast: bool | None = None  # whether what is trained on has any
         self._last_step_with_contrast: int | None = None
 
     def look(self, kept: KeptRows, metrics: Mapping[str, float]) -> None:
@@ -166,7 +172,19 @@ class Advice:
         if kept.selected.all_masked_though_rewards_differ:
             self._tell_of_masked(kept, step)
         else:
-            self._tell_of_no_contrast(kept.selected.has_contrast, step)
+            self._contrast_of_step.append(kept.selected.has_contrast)
+
+    def end_step(self, step: int) -> None:
+        """An optimiser step ends: it is told if it taught nothing, and if steps have for long.
+
+        Args:
+            step: Its number, from 1.
+        """
+        if self._contrast_of_step:
+            self._has_contrast = any(self._contrast_of_step)
+            self._contrast_of_step.clear()
+        if self._has_contrast is not None:
+            self._tell_of_no_contrast(self._has_contrast, step)
 
     def _tell_of_no_reward(self, kept: KeptRows, step: int) -> None:
         names = ", ".join(kept.rollouts.rewards.names_F)
@@ -175,7 +193,7 @@ class Advice:
             step,
             f"no rollout got a reward: {names} returned None or NaN for each of"
             f" {kept.kept_P_N.size}. No weight moves until one does; after"
-            f" {STEPS_WITHOUT_REWARD} such generations in a row the run ends",
+            f" {STEPS_WITHOUT_REWARD} such steps in a row the run ends",
         )
 
     def _tell_of_masked(self, kept: KeptRows, step: int) -> None:

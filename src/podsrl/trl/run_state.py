@@ -25,7 +25,7 @@ class RunState:
         generations_of_step: The generations for the optimiser step that is not yet done; 0 again at
             its end.
         batch_is_scored: Whether the rows in TRL's buffer rest on any rollout that was scored.
-        generations_without_reward: The last generations of which no rollout was scored.
+        steps_without_reward: The last optimiser steps that rested on no scored rollout.
         gradients_are_scored: Whether the gradients that are summed so far do; see `StepGuard`.
         clock: The seconds of training, by phase.
     """
@@ -36,7 +36,7 @@ class RunState:
     tokens_generated: int = 0
     generations_of_step: int = 0
     batch_is_scored: bool = False
-    generations_without_reward: int = 0
+    steps_without_reward: int = 0
     gradients_are_scored: bool = False
     clock: PhaseClock = field(default_factory=PhaseClock)
 

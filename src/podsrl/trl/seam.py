@@ -20,16 +20,21 @@ m. So podsrl stands *in front of* them while a generation is made, and not behin
 own functions on the trainer itself, where Python looks first.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+import transformers
+import trl
 from trl import GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from podsrl.errors import UnsupportedError
+from podsrl.trl.spare_passes import log_probs_of_rows
 from podsrl.trl.steady import checkpointing_paused
 
 if TYPE_CHECKING:
@@ -41,6 +46,12 @@ MakeRows = Callable[
     [Callable[..., Any], Callable[..., Any], list[Any]], tuple[tuple[Any, ...], Any]
 ]
 
+#: Methods that are given micro-batches, or their loss.
+_SEES_ROWS = ("_compute_loss", "compute_loss", "_prepare_inputs", "training_step")
+#: Where the methods of TRL's trainer and their decorators are defined.
+_FILES_OF_HOSTS = tuple(
+    f"{Path(str(module.__file__)).parent}{os.sep}" for module in (trl, transformers, torch)
+)
 #: What TRL's trainer holds of each row while it generates, where a run uses it.
 _OF_EACH_ROW = ("environments", "_sync_tool_dicts", "_async_tool_dicts")
 
@@ -93,17 +104,20 @@ class Seam(GRPOTrainer):
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         compute = super()._get_per_token_logps_and_entropies
-        return self.pods.passes.log_probs(compute, model, *args, **kwargs)
+        rows = self.pods.rows_with_log_probs()
+        return log_probs_of_rows(rows, compute, model, *args, **kwargs)
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """TRL's; 0 without a pass where no row of the micro-batch has a gradient."""
         compute = super().compute_loss
         if not model.training:
             return compute(model, inputs, *args, **kwargs)
-        self.pods.passes.check_loss_type()
-        if self.pods.passes.may_leave_out(inputs):
+        passes = self.pods.passes
+        settings = self.pods.settings
+        passes.check_loss_type(settings)
+        if passes.may_leave_out(settings, inputs):
             return torch.zeros((), device=inputs["advantages"].device, requires_grad=True)
-        self.pods.passes.count(inputs)
+        passes.count(inputs)
         return compute(model, inputs, *args, **kwargs)
 
     def _get_grad_norm(self, *args: Any, **kwargs: Any) -> Any:
@@ -411,21 +425,23 @@ class Changes:
             but TRL and podsrl.
         scores: Who scores rollouts.
         sees_rows: Who sees micro-batches or their loss, and may count on every row.
+        makes_batch_behind: Who makes a batch on TRL's class itself, where podsrl's advantages come
+            after theirs.
     """
 
     makes_batch: str = ""
     scores: str = ""
     sees_rows: str = ""
+    makes_batch_behind: str = ""
 
     @classmethod
     def of(cls, trainer: "Seam") -> "Changes":
         """Look at a trainer, while nothing of podsrl's stands in front of its methods."""
         return cls(
             makes_batch=_changed(trainer, "_generate_and_score_completions"),
-            scores=_changed(trainer, "_calculate_rewards"),
-            sees_rows=_changed(
-                trainer, "_compute_loss", "compute_loss", "_prepare_inputs", "training_step"
-            ),
+            scores=_changed(trainer, "_calculate_rewards") or _replaced("_calculate_rewards"),
+            sees_rows=_changed(trainer, *_SEES_ROWS) or _replaced(*_SEES_ROWS),
+            makes_batch_behind=_replaced("_generate_and_score_completions"),
         )
 
 
@@ -440,6 +456,18 @@ def _changed(trainer: "Seam", *methods: str) -> str:
         for method in methods:
             if method in vars(owner):
                 return f"{owner.__name__}.{method}"
+    return ""
+
+
+def _replaced(*methods: str) -> str:
+    """Who has put such a method on TRL's class or on one above it, and in which line of a file."""
+    for owner in GRPOTrainer.__mro__:
+        for method in methods:
+            code = getattr(vars(owner).get(method), "__code__", None)
+            if method not in vars(owner) or (code and code.co_filename.startswith(_FILES_OF_HOSTS)):
+                continue
+            where = f" of {code.co_filename}:{code.co_firstlineno}" if code else ""
+            return f"{owner.__name__}.{method}{where}"
     return ""
 
 

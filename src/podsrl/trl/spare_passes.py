@@ -2,8 +2,8 @@
 
 | where | what is spared | not |
 |---|---|---|
-| `log_probs`, before the update | the pass for old log-probs | with vLLM, with images, where TRL \
-or a subclass computes the advantages |
+| `rows_with_log_probs`, before the update | the pass for old log-probs | with vLLM, with images, \
+where TRL or a subclass computes the advantages |
 | `without_zero_advantage_rows`, at the end of a generation | rows of the batch | with images |
 | `may_leave_out`, in the update | whole micro-batches | the last one of a step, with DeepSpeed or \
 FSDP |
@@ -20,9 +20,12 @@ import torch
 from accelerate.utils import gather
 
 from podsrl.errors import InvalidInputError
+from podsrl.trl.generation import KeptRows
+from podsrl.trl.run_state import RunState
 
 if TYPE_CHECKING:
-    from podsrl.trl.down_sampling import DownSampling
+    from podsrl.trl.seam import Seam
+    from podsrl.trl.settings import Settings
 
 #: TRL's losses that are divided by the tokens of the whole batch, which does not change with the
 #: rows that are left out. The others are means over rows.
@@ -33,85 +36,92 @@ class PassSparing:
     """Which rows of a trainer's batches have a pass.
 
     Args:
-        pods: What is selected, how, and how far a generation is.
+        trainer: TRL's trainer, whose loss and engine say where passes can be spared.
+        state: What counts the rows that had a pass.
+        world: The number of processes.
     """
 
-    def __init__(self, pods: "DownSampling") -> None:
-        self.pods = pods
+    def __init__(self, trainer: "Seam", state: RunState, world: int) -> None:
+        self._trainer = trainer
+        self._state = state
+        self._world = world
         self._loss_type: str | None = None  # by which rows of the batch were left out
 
-    def log_probs(self, compute: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-        """What TRL computes; before the update not of rows that will be left out: theirs are 0."""
-        rows = self._rows_with_log_probs()
-        if rows is None:
-            return compute(model, *args, **kwargs)
+    def rows_with_log_probs(self, settings: "Settings", kept: KeptRows) -> torch.Tensor | None:
+        """The rows of this process that need old log-probs; None: all of them.
 
-        total = len(args[0] if args else kwargs["input_ids"])
-        args_of_rows = [_of_rows(value, rows, total) for value in args]
-        kwargs_of_rows = {name: _of_rows(value, rows, total) for name, value in kwargs.items()}
-        values_of_rows = compute(model, *args_of_rows, **kwargs_of_rows)
+        Args:
+            settings: Whether passes are spared, and whose advantages the rows have.
+            kept: What is kept of the generation under way.
+        """
+        if not (settings.skip_zero_advantage and settings.has_own_advantages):
+            return None
+        if self._trainer.use_vllm:  # every row's log-probs are compared with vLLM's own
+            return None
+        if kept.has_images:  # pixels are not one per row
+            return None
+        return rows_to_pass(kept.own_advantages == 0)
 
-        # Rows without a gradient keep their place, with values that the loss multiplies by 0.
-        return [_in_their_places(values, rows, total) for values in values_of_rows]
-
-    def may_leave_out(self, inputs: Mapping[str, torch.Tensor]) -> bool:
+    def may_leave_out(self, settings: "Settings", inputs: Mapping[str, torch.Tensor]) -> bool:
         """Whether a micro-batch needs no pass, as no row of any process has a gradient.
 
         Not the last one of a step, in which gradients are joined, nor with sharded weights.
         """
-        trainer = self.pods.trainer
+        trainer = self._trainer
         is_sharded = trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled
         joins_gradients = trainer.accelerator.sync_gradients
-        if not self.pods.settings.skip_zero_advantage or is_sharded or joins_gradients:
+        if not settings.skip_zero_advantage or is_sharded or joins_gradients:
             return False
         return not _any_process_has_gradient(inputs)
 
     def count(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Count the rows of a micro-batch that has a pass, of all processes."""
-        self.pods.state.rows_passed += len(inputs["advantages"]) * self.pods.exchange.world
+        self._state.rows_passed += len(inputs["advantages"]) * self._world
 
-    def shorten(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def shorten(self, settings: "Settings", batch: dict[str, Any]) -> dict[str, Any]:
         """The batch without rows that have no gradient, by the advantages that it has now."""
-        if not self.pods.settings.skip_zero_advantage:
+        if not settings.skip_zero_advantage:
             return batch
-        trainer = self.pods.trainer
-        self._loss_type = trainer.loss_type
-        parts = trainer.args.steps_per_generation or 1
-        return without_zero_advantage_rows(batch, parts, trainer.loss_type)
+        self._loss_type = self._trainer.loss_type
+        parts = self._trainer.args.steps_per_generation or 1
+        return without_zero_advantage_rows(batch, parts, self._loss_type)
 
-    def check_loss_type(self) -> None:
+    def check_loss_type(self, settings: "Settings") -> None:
         """Refuse another loss for rows that were left out by the one before.
 
         Raises:
             InvalidInputError: It was changed while rows are still to be trained on.
         """
-        now = self.pods.trainer.loss_type
+        now = self._trainer.loss_type
         before = self._loss_type
         is_alike = (now in _PER_TOKEN_LOSSES) == (before in _PER_TOKEN_LOSSES)
-        if self.pods.settings.skip_zero_advantage and before is not None and not is_alike:
+        if settings.skip_zero_advantage and before is not None and not is_alike:
             raise InvalidInputError(
                 f"loss_type was changed from {before!r} to {now!r} while rows are still to be"
                 " trained on, of which some were left out by the loss before: change it where a new"
                 " generation begins, or set skip_zero_advantage=False"
             )
 
-    def _rows_with_log_probs(self) -> torch.Tensor | None:
-        """The rows of this process that need old log-probs; None: all, or it is not known yet."""
-        generation = self.pods.generation
-        if generation is None or generation.kept is None:
-            return None
-        settings = self.pods.settings
-        if not (settings.skip_zero_advantage and settings.has_own_advantages):
-            return None
-        trainer = self.pods.trainer
-        if trainer.use_vllm:  # every row's log-probs are compared with vLLM's own
-            return None
-        if generation.kept.has_images:  # pixels are not one per row
-            return None
-        # A subclass may give other advantages to these rows, once TRL's method is done.
-        if self.pods.changes.makes_batch:
-            return None
-        return rows_to_pass(generation.kept.own_advantages == 0)
+
+def log_probs_of_rows(
+    rows: torch.Tensor | None, compute: Callable[..., Any], model: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """What TRL computes, of some rows alone; the values of the others are 0.
+
+    Args:
+        rows: The indices of the rows; None: all.
+        compute: TRL's method, which is given the model and all else.
+    """
+    if rows is None:
+        return compute(model, *args, **kwargs)
+
+    total = len(args[0] if args else kwargs["input_ids"])
+    args_of_rows = [_of_rows(value, rows, total) for value in args]
+    kwargs_of_rows = {name: _of_rows(value, rows, total) for name, value in kwargs.items()}
+    values_of_rows = compute(model, *args_of_rows, **kwargs_of_rows)
+
+    # Rows without a gradient keep their place, with values that the loss multiplies by 0.
+    return [_in_their_places(values, rows, total) for values in values_of_rows]
 
 
 def without_zero_advantage_rows(

@@ -36,6 +36,9 @@ from podsrl.verl.spare_passes import KeptRow, Passes
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root logger at WARNING
 
+#: Tokens whose values the driver holds at a time: 16 MB of a column of integers, and some copies.
+_TOKENS_AT_ONCE = 2 << 20
+
 
 @dataclass(frozen=True)
 class _Update:
@@ -166,10 +169,10 @@ class _DownSampling(v1.PPOTrainer):
         with self._pods_update_sees_m():
             batch = super()._compute_advantage(batch, metrics)
         if passes := self._pods_passes():
-            self._pods_overwrite(passes.advantages, batch.partition_id)
+            self._pods_overwrite(passes.advantages, batch)
         elif places := self._pods_groups_of_ours():
             chosen = self._pods_step[-1].chosen
-            self._pods_overwrite(chosen.advantages_of_rows(places), batch.partition_id)
+            self._pods_overwrite(chosen.advantages_of_rows(places), batch)
         if not self._pods_has_our_advantages:
             idle = self._pods_count_idle(batch)
             self._pods_step[-1] = replace(self._pods_step[-1], zero_advantage_rows=idle)
@@ -189,8 +192,7 @@ class _DownSampling(v1.PPOTrainer):
             for key, tag in zip(batch.keys, batch.tags, strict=True)
             if not tag.get("is_padding", False)
         ]
-        data = tq.kv_batch_get(keys, partition_id=batch.partition_id, select_fields=["advantages"])
-        return sum(not row.any() for row in data["advantages"].unbind())
+        return sum(not row.any() for row in _by_token(batch, keys, "advantages"))
 
     def _update_critic(self, batch: Any, metrics: dict) -> Any:
         with self._pods_update_sees_m():
@@ -261,15 +263,17 @@ class _DownSampling(v1.PPOTrainer):
     def _pods_select(self, batch: Any) -> SelectedGroups:
         """What the update shall see of the rollouts of the batch."""
         is_seeded = self.pods_selection.seed is not None
-        fields = ["rm_scores", "num_turns", "extra_fields"]
+        fields = ["num_turns", "extra_fields"]
         if is_seeded:
             fields.append("index")
         data = tq.kv_batch_get(batch.keys, partition_id=batch.partition_id, select_fields=fields)
-        if "rm_scores" not in data:
+        try:
+            scores = [row.sum().item() for row in _by_token(batch, batch.keys, "rm_scores")]
+        except KeyError as error:
             raise InvalidInputError(
                 f"verl has no reward for some of {len(batch.keys)} rollouts: the reward function"
                 " returned None. For a rollout that can't be scored let it return math.nan"
-            )
+            ) from error
 
         order = None
         if is_seeded:  # uids are drawn anew in every run, the dataset's numbers are not
@@ -277,7 +281,7 @@ class _DownSampling(v1.PPOTrainer):
                 by_prompt.parse_key(key)[0]: number
                 for key, number in zip(batch.keys, list(data["index"]), strict=True)
             }
-        groups = by_prompt.group_rows(_rows(batch, data), order)
+        groups = by_prompt.group_rows(_rows(batch, data, scores), order)
         turn = self.global_steps * self.parameter_sync_step + self.local_trigger_step
         return by_prompt.select(groups, self.pods_selection, turn, self._pods_scale)
 
@@ -338,19 +342,16 @@ class _DownSampling(v1.PPOTrainer):
     def _pods_kept_rows(self, batch: Any, chosen: SelectedGroups) -> list[KeptRow]:
         """What decides of each row of the batch whether it has a pass."""
         advantage_of = chosen.advantages_of_rows()
-        data = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
-        )
-        masks = data["response_mask"].unbind()
+        trained_tokens = [int(mask.sum()) for mask in _by_token(batch, batch.keys, "response_mask")]
         return [
             KeptRow(
                 key=key,
                 advantage=advantage_of.get(key, 0.0),  # 0: verl has added it
                 tokens=tag["seq_len"],
-                trained_tokens=int(mask.sum()),
+                trained_tokens=trained,
                 is_padding=tag.get("is_padding", False),
             )
-            for key, tag, mask in zip(batch.keys, batch.tags, masks, strict=True)
+            for key, tag, trained in zip(batch.keys, batch.tags, trained_tokens, strict=True)
         ]
 
     def _pods_metrics(self, step: list[_Update]) -> dict[str, float]:
@@ -394,17 +395,52 @@ class _DownSampling(v1.PPOTrainer):
             )
         return set()
 
-    def _pods_overwrite(self, advantages: dict[str, float], partition_id: str) -> None:
+    def _pods_overwrite(self, advantages: dict[str, float], batch: Any) -> None:
         """Put these advantages, by the keys of rows, in the place of verl's, for every token."""
-        where = {"keys": list(advantages), "partition_id": partition_id}
-        masks = tq.kv_batch_get(**where, select_fields=["response_mask"])["response_mask"]
-        by_token = [
-            mask.float() * advantage
-            for mask, advantage in zip(masks.unbind(), advantages.values(), strict=True)
-        ]
-        rows = torch.nested.as_nested_tensor(by_token, layout=torch.jagged)
-        fields = {"advantages": rows, "returns": rows.clone()}
-        tq.kv_batch_put(**where, fields=TensorDict(fields, batch_size=len(advantages)))
+        for keys in _pieces(batch, list(advantages)):
+            masks = _column(batch, keys, "response_mask")
+            by_token = [
+                mask.float() * advantages[key] for key, mask in zip(keys, masks, strict=True)
+            ]
+            rows = torch.nested.as_nested_tensor(by_token, layout=torch.jagged)
+            fields = {"advantages": rows, "returns": rows.clone()}
+            tq.kv_batch_put(
+                keys=keys,
+                partition_id=batch.partition_id,
+                fields=TensorDict(fields, batch_size=len(keys)),
+            )
+
+
+def _by_token(batch: Any, keys: list[str], name: str) -> Iterator[torch.Tensor]:
+    """A column that has a value for each token, row by row; few rows are held at a time.
+
+    Raises:
+        KeyError: The TransferQueue has no such column of some of these rows.
+    """
+    for piece in _pieces(batch, keys):
+        yield from _column(batch, piece, name)
+
+
+def _column(batch: Any, keys: list[str], name: str) -> tuple[torch.Tensor, ...]:
+    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=[name])
+    rows: tuple[torch.Tensor, ...] = data[name].unbind()
+    return rows
+
+
+def _pieces(batch: Any, keys: list[str]) -> Iterator[list[str]]:
+    """The keys in turn, in lists whose rows have `_TOKENS_AT_ONCE` tokens at most, or one row."""
+    tokens_of = {key: tag["seq_len"] for key, tag in zip(batch.keys, batch.tags, strict=True)}
+    piece: list[str] = []
+    tokens = 0
+    for key in keys:
+        if piece and tokens + tokens_of[key] > _TOKENS_AT_ONCE:
+            yield piece
+            piece = []
+            tokens = 0
+        piece.append(key)
+        tokens += tokens_of[key]
+    if piece:
+        yield piece
 
 
 def _divide(passes: Passes, ranks: int) -> list[list[int]]:
@@ -422,17 +458,17 @@ def _divide(passes: Passes, ranks: int) -> list[list[int]]:
     return places_of_rank
 
 
-def _rows(batch: Any, data: TensorDict) -> list[Row]:
+def _rows(batch: Any, data: TensorDict, scores: list[float]) -> list[Row]:
     """The rows of a batch; unscorable too is one of which the reward function says so."""
     extra_fields = list(data.get("extra_fields", [None] * len(batch.keys)))
     turns = list(data["num_turns"])  # a look into `data` makes a list of all rows: once, not by row
     rows = []
-    for i, scores in enumerate(data["rm_scores"].unbind()):
+    for i, score in enumerate(scores):
         fields = getattr(extra_fields[i], "data", extra_fields[i])
         parts = dict((fields or {}).get("reward_extra_info") or {})
         row = Row(
             key=batch.keys[i],
-            reward=math.nan if parts.get("unscorable") else scores.sum().item(),
+            reward=math.nan if parts.get("unscorable") else score,
             parts=parts,
             turns=int(turns[i]),
             tag=batch.tags[i],

@@ -1,5 +1,6 @@
 """verl's platform interface on a CPU, and the two places where torch insists on a GPU."""
 
+import os
 import sys
 from contextlib import contextmanager
 from types import ModuleType
@@ -101,7 +102,13 @@ _init_process_group = torch.distributed.init_process_group
 
 
 def _init_gloo_once(backend=None, *args, **kwargs):
-    """verl asks for "cpu:gloo,{device}:{backend}", which names the CPU twice here."""
+    """verl asks for "cpu:gloo,{device}:{backend}", which names the CPU twice here.
+
+    The ranks meet in a file of the run, and not at verl's MASTER_PORT: verl looks for a free port
+    half a minute before the first rank listens at it, and in that time another process may take it.
+    """
+    if folder := os.environ.get("CPU_BED_MEETING"):
+        kwargs["init_method"] = f"file://{folder}/{os.environ['MASTER_PORT']}"
     return _init_process_group(
         "gloo" if backend == "cpu:gloo,cpu:gloo" else backend, *args, **kwargs
     )

@@ -120,8 +120,8 @@ class Adapter(base.BaseRollout):
         if not hasattr(weights, "__iter__"):
             return  # of a separate server, which has them from the trainer: see cpu_bed.weights
         state = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
-        if torch.distributed.get_rank() == 0:
-            await ray.get_actor(server_name(0)).load.remote(state, global_steps)
+        rank = torch.distributed.get_rank()  # each has a server of its own
+        await ray.get_actor(server_name(rank)).load.remote(state, global_steps)
 
 
 _run_agent_loop = AgentLoopWorker._run_agent_loop

@@ -3,7 +3,7 @@
 import json
 import os
 
-from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngine, FSDPEngineWithValueHead
 
 _forward_backward_batch = FSDPEngine.forward_backward_batch
 
@@ -13,6 +13,8 @@ def _and_write_down(self, data, loss_function, forward_only=False):
     if path:
         pass_ = "forward" if forward_only else "update"
         model = "reference" if self.engine_config.forward_only else "actor"
+        if isinstance(self, FSDPEngineWithValueHead):
+            model = "critic"
         masks = data["loss_mask"].unbind()
         rows = {
             "model": model,

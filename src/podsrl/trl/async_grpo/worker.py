@@ -167,6 +167,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
                 self._log.flush()
         metrics = pods_metrics(kept, advantages_P_N)
         self._advice.look(kept, metrics)
+        self._advice.end_step(step)
         return metrics
 
 

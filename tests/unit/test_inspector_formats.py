@@ -1,6 +1,7 @@
 """Rollouts of every program, from its own files or by its schema: `support/foreign_samples.py`."""
 
 import json
+import shutil
 
 import pytest
 
@@ -61,6 +62,14 @@ def test_trls_tables_have_the_sum_of_their_functions_and_trls_own_advantages(tmp
 
     with index_of(folder / "completions" / "completions_00002.parquet") as index:
         assert state_of(index)["runs"][0]["first_step"] == 2
+
+
+def test_a_table_of_an_evaluation_is_no_step_of_training(tmp_path):
+    tables = copied("trl", tmp_path / "out") / "completions"
+    shutil.copy(tables / "completions_00002.parquet", tables / "completions_00002_eval.parquet")
+    age(tables / "completions_00002_eval.parquet")
+    with index_of(tmp_path / "out") as index:
+        assert sizes(index, 2) == [4, 4]
 
 
 def test_weights_of_trls_functions_can_be_said(tmp_path):

@@ -499,7 +499,7 @@ class Index:
     def _insert_numbers(
         self, cursor: Any, run: Run, files: Sequence[IndexedFile], columns: Sequence[str]
     ) -> None:
-        """Put the numbers of files into the index, all of which have these columns."""
+        """Add the numbers of files that have the same columns to the index."""
         parts = []
         for name in run.functions:
             column = REWARD_PREFIX + name

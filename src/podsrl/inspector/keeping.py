@@ -1,4 +1,4 @@
-"""What PODS would have kept of rollouts of which nothing says what was kept."""
+"""What PODS would have kept, where a file does not say what was kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from podsrl.selection import Selection
 
 @dataclass(frozen=True)
 class Keep:
-    """What a rule is asked to keep of groups of which nothing says what was kept.
+    """A rule, and how many rollouts of each prompt it keeps, for files that say nothing of it.
 
     Args:
         num_kept: The rollouts that are kept of each prompt, 2 or more, with a batch rule on

@@ -83,7 +83,13 @@ def _lock_soon(file: int) -> None:
 
 
 class Part(NamedTuple):
-    """Of which process a file of rollouts is, of how many, and of which generation for its step."""
+    """A file with a part of a step's rollouts: those of one process and one generation.
+
+    Attributes:
+        process: The number of the process that generated them.
+        world: The number of processes.
+        generation: The number of the generation; a step may have several.
+    """
 
     process: int = 0
     world: int = 1

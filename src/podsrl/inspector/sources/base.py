@@ -185,6 +185,23 @@ def entries(folder: Path) -> list["os.DirEntry[str]"]:
     return sorted(visible, key=lambda entry: entry.name)
 
 
+def numbered(path: Path, pattern: str) -> list[Path]:
+    """The files of a folder whose names match a pattern, in the order of their numbers.
+
+    Args:
+        path: The folder, or one such file.
+        pattern: A regular expression of the whole name; its first group is the number.
+    """
+    names = [path.name] if path.is_file() else [entry.name for entry in entries(path)]
+    folder = path.parent if path.is_file() else path
+
+    found = []
+    for name in names:
+        if match := re.fullmatch(pattern, name):
+            found.append((int(match[1]), name))
+    return [folder / name for _, name in sorted(found)]
+
+
 def number_at_end(name: str) -> int | None:
     """The number with which the name of a file or folder ends, without its suffix.
 

@@ -418,8 +418,9 @@ def as_parquet(step: int, columns: Mapping[str, Sequence[Any]]) -> bytes:
         for name, kind in column_kinds(list(columns)).items()
     }
     buffer = io.BytesIO()
-    # Only prompts repeat; dictionaries of the other columns cost time and space.
-    pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
+    # Only prompts and images repeat; dictionaries of the other columns cost time and space.
+    repeated = [name for name in ("prompt", "images") if name in arrays]
+    pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=repeated)
     return buffer.getvalue()
 
 

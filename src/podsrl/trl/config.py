@@ -127,6 +127,16 @@ class PODSConfig(GRPOConfig):
         "Bound of the rollout log: above it every second logged step is deleted, so that the log"
         " still spans the whole run.",
     )
+    rollout_log_tokens: int = described(
+        0,
+        "Write the log-probability and the entropy of the first so many tokens of each completion"
+        " to the rollout log. vLLM gives no entropies. Default: 0, none.",
+    )
+    rollout_log_images: int = described(
+        0,
+        "Write so many images of each rollout, at most, to the rollout log, made small. Default: 0,"
+        " none.",
+    )
 
     def __post_init__(self) -> None:
         _refuse_what_yaml_made(self)
@@ -303,6 +313,12 @@ class PODSConfig(GRPOConfig):
                 f"rollout_log_max_rows must be an integer of at least 1, got {rows!r};"
                 " rollout_log=False switches the log off"
             )
+        for name in ("rollout_log_tokens", "rollout_log_images"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InvalidInputError(f"{name} must be an integer of at least 0; got {value!r}")
+            if value and not self.rollout_log:
+                raise InvalidInputError(f"{name}={value} needs rollout_log=True")
         weights = self.selection_weights
         if weights is not None and not (isinstance(weights, list) and are_weights(weights)):
             raise InvalidInputError(

@@ -41,6 +41,7 @@ from podsrl.trl.reporting import (
 from podsrl.trl.reward_models import in_batches
 from podsrl.trl.rounds import Collected
 from podsrl.trl.rows import (
+    OF_THE_LOG,
     Columns,
     columns_of,
     copies_of,
@@ -57,6 +58,7 @@ from podsrl.trl.settings import Settings, SettingsOfTrainer
 from podsrl.trl.spare_passes import PassSparing
 from podsrl.trl.steady import checkpointing_paused
 from podsrl.trl.step_guard import StepGuard
+from podsrl.trl.token_values import TokenValues
 
 #: A method of TRL's, as a class or its user has it.
 HostMethod = Callable[..., Any]
@@ -77,6 +79,7 @@ class DownSampling:
         advice: What is likely a mistake, said once.
         passes: Which rows have a pass.
         one_reading: What reads a prompt once for all its rollouts.
+        token_values: What takes down the values of tokens for the log; None where none are logged.
         step_guard: What keeps a step from resting on nothing.
         checkpoints: What a resumed run goes on from.
         changes: What a subclass or a user has put before TRL's methods.
@@ -107,6 +110,9 @@ class DownSampling:
         self._tell_of_overrides()
         self.passes = PassSparing(self)
         self.one_reading = OneReading(self._tell_of_readings)
+        self.token_values: TokenValues | None = None
+        if args.rollout_log_tokens:
+            self.token_values = TokenValues(args.rollout_log_tokens, self._tell_of_no_token_values)
         self.step_guard = StepGuard(self)
 
         model_name = getattr(accelerator.unwrap_model(trainer.model).config, "_name_or_path", "")
@@ -388,8 +394,11 @@ class DownSampling:
             self.clock.phase("generate"),
             self.host.asking_for(n, rows=len(rows)),
             self._reading_once(),
+            self._watching_tokens(),
         ):
             columns = columns_of(list(rows), prompts, generate(prompts))
+        if self.token_values is not None:
+            columns |= self.token_values.columns(columns)
         # A reward function may change what it is given, and what was generated is trained on.
         columns["scored"] = columns["completion"]
         columns["completion"] = copies_of(columns["completion"])
@@ -400,6 +409,17 @@ class DownSampling:
         if not self.settings.read_prompts_once or self.host.other_engine:
             return nullcontext()
         return self.one_reading.around(self.host.generating_model)
+
+    def _watching_tokens(self) -> AbstractContextManager[None]:
+        """Inside, the values of tokens are taken down while transformers generates."""
+        if self.token_values is None or self.host.other_engine:
+            return nullcontext()
+        return self.token_values.around(self.host.generating_model)
+
+    def _tell_of_no_token_values(self, reason: str) -> None:
+        """Tell the first process's user why the rollout log has no values of tokens."""
+        if self._is_main:
+            logger.warning("rollout_log_tokens: none are logged, as %s", reason)
 
     def _tell_of_readings(self, reason: str) -> None:
         """Tell the first process's user why prompts are read by each rollout."""
@@ -530,8 +550,11 @@ class DownSampling:
         self, kept: KeptRows, rows: list[dict[str, Any]], prompts: list[Any]
     ) -> tuple[Any, ...]:
         """The kept rows as TRL's `_generate` returns rows, and all else that TRL holds of rows."""
+        generated = kept.rollouts.columns
         columns = self.exchange.to_their_rows(
-            kept.rollouts.columns, kept.moves, kept.rollouts.places
+            {name: values for name, values in generated.items() if name not in OF_THE_LOG},
+            kept.moves,
+            kept.rollouts.places,
         )
         self.host.pending_extra_logs.update(extra_logs_of(columns))
 

@@ -30,6 +30,8 @@ OF_EACH_TOKEN: dict[str, type[np.number]] = {
     "tool_mask": np.int32,
     "logps": np.float32,
 }
+#: Columns that the rollout log alone has use of; they stay with the process that generated.
+OF_THE_LOG = ("token_logprobs", "token_entropies")
 EXTRA = "extra/"  # before the names of columns that reward functions gave to `log_extra`
 
 

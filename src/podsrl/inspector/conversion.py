@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.grouping import Groups, group_rollouts
 from podsrl.inspector.images import images_of
@@ -38,10 +37,12 @@ class Converted:
 
     Args:
         says_kept: Whether it says of any rollout whether it was kept.
+        says_advantage: Whether it says the advantage of any rollout.
         notes: What the reader should know.
     """
 
     says_kept: bool = False
+    says_advantage: bool = False
     notes: list[str] = field(default_factory=list)
 
 
@@ -76,7 +77,10 @@ def as_rollouts(
         if not numbers.steps:
             raise InvalidInputError(f"{path}: there are no rollouts in it")
 
-        converted = Converted(says_kept=any(kept is not None for kept in numbers.says_kept))
+        converted = Converted(
+            says_kept=any(kept is not None for kept in numbers.says_kept),
+            says_advantage=numbers.says_advantage,
+        )
         groups = group_rollouts(numbers.steps, numbers.keys, numbers.by_text)
         converted.notes = [
             *_doubts_of_groups(groups, numbers),
@@ -99,6 +103,11 @@ class _Numbers:
         self.says_kept: list[bool | None] = []
         self.by_text = True
         self._known: dict[str, str] = {}
+
+    @property
+    def says_advantage(self) -> bool:
+        """Whether any rollout has an advantage."""
+        return not all(map(math.isnan, self.advantages))
 
     def add(self, rollout: dict[str, Any], by_text: bool) -> None:
         key = rollout.pop("key")
@@ -272,7 +281,7 @@ def _doubts_of_groups(groups: Groups, numbers: _Numbers) -> list[str]:
 
 def _doubts_of_reward(groups: Groups, numbers: _Numbers) -> list[str]:
     """Where the advantages that the file has do not follow the reward that was taken."""
-    if all(map(math.isnan, numbers.advantages)):
+    if not numbers.says_advantage:
         return []
     rewards_R = np.array(numbers.rewards)
     advantages_R = np.array(numbers.advantages)
@@ -351,7 +360,6 @@ def _selected(groups: Groups, numbers: _Numbers, keep: Keep) -> tuple[np.ndarray
     rewards_R = np.array(numbers.rewards, dtype=float)
     advantages_R = np.array(numbers.advantages, dtype=float)
     kept_R = np.zeros(len(rewards_R), dtype=bool)
-    says_advantage = bool(np.isfinite(advantages_R).any())
 
     of_steps: dict[int, list[list[int]]] = {}
     for (step, _), places in groups.places.items():
@@ -362,14 +370,8 @@ def _selected(groups: Groups, numbers: _Numbers, keep: Keep) -> tuple[np.ndarray
             of_steps.setdefault(step, []).append(places)
 
     for of_step in of_steps.values():
-        chosen = keep.of_step([rewards_R[places] for places in of_step])
-        for places, kept in zip(of_step, chosen, strict=True):
-            if not kept:
-                continue
-            kept_places = np.array(places)[kept]
-            kept_R[kept_places] = True
-            if not says_advantage:
-                rewards_N = rewards_R[places]
-                finite_N = np.where(np.isfinite(rewards_N), rewards_N, math.nan)
-                advantages_R[kept_places] = group_advantages(finite_N, np.array(kept))
+        in_step = np.concatenate(of_step)
+        kept_R[in_step], chosen_advantages = keep.choice([rewards_R[places] for places in of_step])
+        if not numbers.says_advantage:
+            advantages_R[in_step] = chosen_advantages
     return kept_R, advantages_R

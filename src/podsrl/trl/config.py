@@ -138,6 +138,12 @@ class PODSConfig(GRPOConfig):
         " none.",
     )
 
+    log_traces: bool = described(
+        False,
+        "With report_to='trackio': log the rollouts of each logged step as Trackio's traces, kept"
+        " and dropped, with the rule and the advantage.",
+    )
+
     def __post_init__(self) -> None:
         _refuse_what_yaml_made(self)
         self._register_callable_rule()
@@ -303,10 +309,15 @@ class PODSConfig(GRPOConfig):
         )
 
     def _check_fields_of_ours(self) -> None:
-        for name in ("skip_zero_advantage", "read_prompts_once", "rollout_log"):
+        for name in ("skip_zero_advantage", "read_prompts_once", "rollout_log", "log_traces"):
             value = getattr(self, name)
             if not isinstance(value, bool | None):
                 raise InvalidInputError(f"{name} must be True or False; got {value!r}")
+        if self.log_traces and "trackio" not in (self.report_to or ()):
+            raise InvalidInputError(
+                "log_traces=True logs to Trackio, so it needs report_to='trackio'; got"
+                f" report_to={self.report_to!r}"
+            )
         rows = self.rollout_log_max_rows
         if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
             raise InvalidInputError(

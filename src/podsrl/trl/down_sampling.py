@@ -85,6 +85,7 @@ class DownSampling:
         changes: What a subclass or a user has put before TRL's methods.
         generation: The generation that TRL's method is making; None while it makes none.
         completions: The last generation for the update, kept and dropped, for TRL's table.
+        traced: The same for Trackio's traces, if they are asked for.
     """
 
     def __init__(self, trainer: Seam, args: PODSConfig) -> None:
@@ -121,6 +122,7 @@ class DownSampling:
         self.generation: Generation | None = None
         self._of_batch: list[Generation] = []  # those that were made for the batch so far
         self.completions: Logs | None = None
+        self.traced: Logs | None = None
         self._checked: list[tuple[Any, Any]] = []  # each reward function, and what checks it
         self._cost = CostOfSteps()
         for callback in (self.recorder, self.state.clock, _StepMetrics(self)):
@@ -666,8 +668,11 @@ class DownSampling:
         metrics = self._log_metrics(kept, advantages_P_N, batch)
         self.state.batch_is_scored |= not bool(np.isnan(kept.rollouts.rewards.total_P_N).all())
         self.recorder.record(kept, advantages_P_N, self.host.tokenizer)
-        if self.trainer.log_completions and not self.settings.keeps_all:
-            self.completions = with_dropped(self.host.logs, kept, self.host.tokenizer)
+        needs_table = self.trainer.log_completions and not self.settings.keeps_all
+        if needs_table or self.trainer.args.log_traces:
+            logs = with_dropped(self.host.logs, kept, self.host.tokenizer)
+            self.completions = logs if needs_table else None
+            self.traced = logs if self.trainer.args.log_traces else None
         if self.trainer.accelerator.is_main_process:
             self.advice.look(kept, metrics)
 

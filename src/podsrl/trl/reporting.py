@@ -2,7 +2,8 @@
 
 * TRL's metrics of rewards, over all n rollouts, and podsrl's, of what the update sees.
 * Advice: what would cost a day in silence, said once.
-* TRL's table of completions (`log_completions`), with the dropped rollouts and a column `kept`.
+* TRL's table of completions (`log_completions`), with the dropped rollouts and the columns `kept`
+  and `rule`.
 """
 
 import html
@@ -300,7 +301,8 @@ class Advice:
 def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) -> Logs:
     """What TRL's trainer holds of a generation for its table, followed by the dropped rollouts.
 
-    All processes must call it, as TRL gathers texts, too.
+    All processes must call it, as TRL gathers texts, too. Beside what TRL holds there are "groups",
+    the number of each rollout's prompt, and "reward", the weighted sum.
 
     Args:
         logs: TRL's `_logs` after its method: the kept rows are the last ones.
@@ -312,6 +314,10 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
     dropped_P_N = rollouts.generated_P_N & ~selected.kept_P_N
     is_dropped = dropped_P_N.ravel()[list(rollouts.places)]
     own = np.flatnonzero(is_dropped).tolist()  # the dropped ones that this process generated
+
+    # Process by process, which with rounds is not the order of the places.
+    places_D: list[int] = gather_object([rollouts.places[index] for index in own])
+    places = [*selected.moves.places, *places_D]
 
     def of_dropped(column: Sequence[Any] | None) -> list[Any]:
         values = [column[index] for index in own] if column else [None] * len(own)
@@ -328,8 +334,8 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
         return of_dropped(tokenizer.batch_decode(list(ids), skip_special_tokens=True))
 
     rows = int(selected.kept_P_N.sum())
-    dropped = int(dropped_P_N.sum())
-    rewards_F_D = rollouts.by_function_P_N_F[dropped_P_N].T.tolist()
+    dropped = len(places_D)
+    rewards_F_D = rollouts.by_function_P_N_F.flatten(0, 1)[places_D].T.tolist()
     extra = extra_logs_of(rollouts.columns)
     images = _last(logs.get("images", ()), rows)
     return {
@@ -342,12 +348,15 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
         "advantages": _last(logs["advantages"], rows) + [math.nan] * dropped,
         "extra": {
             "kept": [True] * rows + [False] * dropped,
+            "rule": [selected.selected.selection.rule] * (rows + dropped),
             **{
                 name: _last(logs["extra"][name], rows) + of_dropped(extra[name])
                 for name in sorted(extra)
             },
         },
         "images": images + [None] * dropped if images else [],
+        "groups": [place // selected.kept_P_N.shape[1] for place in places],
+        "reward": rollouts.rewards.total_P_N.ravel()[places].tolist(),
     }
 
 
@@ -375,6 +384,7 @@ def as_markdown(logs: Logs) -> str:
 
     columns: dict[str, Sequence[Any]] = {
         "kept": kept,
+        "rule": logs["extra"]["rule"],
         "prompt": logs["prompt"],
         "completion": logs["completion"],
         **logs["rewards"],

@@ -103,6 +103,7 @@ async function runView(state) {
         }),
     );
   }
+  if (state.choice && !PACKED) controls.append(ruleForm(state.choice));
   if (state.runs.length > 1) controls.append(runBoxes(state.runs, placeOf));
 
   const view = element("div", "run");
@@ -118,6 +119,36 @@ async function runView(state) {
   }
   view.append(...shown.slice(0, 8).map(settingsOf).filter(Boolean));
   return view;
+}
+
+/** By which rule PODS would keep how many, where the files do not say what was kept. */
+function ruleForm({ rule, keep, rules }) {
+  const form = element("form", "rule");
+  const names = rules.includes(rule) ? rules : [rule, ...rules];
+  const number_ = element("input");
+  number_.type = "number";
+  number_.id = "keep";
+  number_.min = 2;
+  number_.value = keep ?? "";
+  number_.placeholder = "a quarter";
+  const choose = async () => {
+    form.querySelector(".note")?.remove();
+    const chosen = { rule: form.querySelector("select").value, keep: number_.value };
+    try {
+      state = await ask("choose", chosen, "POST");
+      await show(true);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      form.append(element("p", "note", error.message));
+    }
+  };
+  form.append(
+    choice("rule", "what would be kept: rule", names.map((name) => [name, name]), rule, choose),
+    element("label", "field", element("span", "", "of each prompt"), number_),
+  );
+  number_.addEventListener("change", choose);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  return form;
 }
 
 /** Why there is nothing to see. */
@@ -244,8 +275,7 @@ function aboutFormats(state) {
     }
     box.append(
       list,
-      element("p", "", "Another field is named by --prompt, --completion, --reward, --group or --step;"
-        + " what would be kept follows --rule and --keep."),
+      element("p", "", "Another field is named by --prompt, --completion, --reward, --group or --step."),
     );
     return box;
   });

@@ -58,13 +58,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "downsampling_rule": "top_advantage",
         "skip_zero_advantage": True,
     },
-    # a rank generates some rollouts of the middle group in each round
-    "rounds": {
-        "log_completions": True,
-        "num_completions_to_print": 0,
-        "rollouts_per_round": 3,
-        "max_steps": 2,
-    },
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
     "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},
     "stopped": {
@@ -491,12 +484,10 @@ def test_metrics_count_all_ranks(on_ranks):
         assert one[name] == pytest.approx(two[name], rel=1e-6), name
 
 
-@pytest.mark.parametrize(
-    ("world", "name"), [(1, "plain"), (2, "plain"), (3, "plain"), (1, "rounds"), (2, "rounds")]
-)
-def test_trls_table_of_completions_has_the_rollouts_of_all_ranks(on_ranks, world, name):
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_trls_table_of_completions_has_the_rollouts_of_all_ranks(on_ranks, world):
     """Against the rollout log; each row with its reward and with what was logged beside it."""
-    folder = on_ranks(world) / name
+    folder = on_ranks(world) / "plain"
     table = pd.read_parquet(folder / "completions" / "completions_00001.parquet")
     logged = RunFolder(folder).rollouts(1).to_pandas()
 

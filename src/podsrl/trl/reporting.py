@@ -315,8 +315,8 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
     is_dropped = dropped_P_N.ravel()[list(rollouts.places)]
     own = np.flatnonzero(is_dropped).tolist()  # the dropped ones that this process generated
 
-    # Process by process, which with rounds is not the order of the places.
-    places_D: list[int] = gather_object([rollouts.places[index] for index in own])
+    # Shares ascend with the processes, so this is also the order in which texts are gathered.
+    places_D = np.flatnonzero(dropped_P_N).tolist()
     places = [*selected.moves.places, *places_D]
 
     def of_dropped(column: Sequence[Any] | None) -> list[Any]:

@@ -68,6 +68,14 @@ class Source(ABC):
     def files(self) -> list[RolloutFile]:
         """The files with rollouts that are there now and whole, by step."""
 
+    @abstractmethod
+    def check(self) -> None:
+        """Read the beginning of one of its files, so that what can't be read is told at once.
+
+        Raises:
+            InvalidInputError: It can't be read; the message says what to do.
+        """
+
     def step_of(self, file: RolloutFile) -> int | None:
         """The only step that a file has rollouts of, if its name says it."""
         return None
@@ -119,11 +127,7 @@ class ForeignSource(Source):
         return {}
 
     def check(self) -> None:
-        """Read the beginning of the first file.
-
-        Raises:
-            InvalidInputError: It can't be read; the message says what to do.
-        """
+        """Read the beginning of the first file."""
         for file in self.files()[:1]:
             next(iter(self.rollouts(file.path)), None)
 

@@ -56,7 +56,10 @@ def _name(source: Source, given: Path, several: bool) -> str:
 
 def _sources_of(path: Path, options: Options) -> list[Source]:
     if not path.exists():
-        raise InvalidInputError(f"there is no {path}{_near(path)}; give {_ALLOWED}")
+        raise InvalidInputError(
+            f"there is no {path}{_near(path)}. If a run will begin there, make the folder first;"
+            f" else give {_ALLOWED}"
+        )
     if path.is_file():
         return _sources_of_file(path, options)
 

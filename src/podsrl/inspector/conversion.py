@@ -27,8 +27,12 @@ from podsrl.rollout_log.turns import text_of, turns_of
 
 _ROWS = 2_000  # written at a time: a row group
 _LARGEST_INTEGER = 2**31 - 1  # of the columns of the index
-#: So large a share of advantages with another sign than the reward tells that it is another one.
-_OTHER_SIGNS = 0.05
+#: In a group advantages follow the reward on a line; with a correlation below this they don't.
+_ON_A_LINE = 0.999
+#: Rewards, or advantages, that differ by less are equal but for rounding.
+_EQUAL = 1e-5
+#: Where they don't in a larger share of groups, the reward is another one.
+_OTHER_REWARD = 0.05
 
 
 @dataclass
@@ -296,16 +300,19 @@ def _doubts_of_reward(groups: Groups, numbers: _Numbers) -> list[str]:
         given_N = advantages_R[both]
         if abs(given_N.mean()) > 0.1 * given_N.std():
             continue  # compared with the rewards of others, too
+        if given_N.std() < _EQUAL and away_N.std() < _EQUAL:
+            continue
 
-        signs_N = np.where(np.abs(away_N) < 1e-6, 0.0, np.sign(away_N) * np.sign(given_N))
-        compared += int((signs_N != 0).sum())
-        against += int((signs_N < 0).sum())
-    if not compared or against / compared <= _OTHER_SIGNS:
+        compared += 1
+        spread = away_N.std() * given_N.std()
+        correlation = (away_N * given_N).mean() / spread if spread > 0 else 0.0
+        against += int(correlation < _ON_A_LINE)
+    if not compared or against / compared <= _OTHER_REWARD:
         return []
     return [
-        f"{against} of {compared} advantages have another sign than the reward has against the mean"
-        " of its prompt: it may have other weights, or not be the reward; --reward"
-        " right=1,form=0.2 names fields and their weights"
+        f"of {against} of {compared} prompts the advantages do not follow the reward: it may have"
+        " other weights, or not be the reward; --reward right=1,form=0.2 names fields and their"
+        " weights"
     ]
 
 

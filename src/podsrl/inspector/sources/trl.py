@@ -83,9 +83,11 @@ class TrlCompletions(KnownFormat):
 
     def progress(self) -> Progress:
         """From trainer_state.json of the newest checkpoint, if there is one."""
-        state = super().progress()
         total = _total_steps(self.path)
-        return Progress(state.state, total_steps=total)
+        steps = [number_at_end(path.name) for path in _tables(self.path)]
+        if total is not None and total in steps:
+            return Progress("finished", total_steps=total)
+        return Progress(super().progress().state, total_steps=total)
 
 
 def is_trl(path: Path) -> bool:

@@ -93,7 +93,7 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
     height: 170,
     legend: { show: false },
     cursor: { drag: { x: true, y: false }, points: { size: 6 } },
-    scales: { x: { time: false }, y: zero ? { range: (_, low, high) => [Math.min(0, low), high || 1] } : {} },
+    scales: { x: { time: false }, y: { range: (_, low, high) => rangeOf(low, high, zero) } },
     axes: [
       { ...axis(), incrs: WHOLE, label: xLabel, labelSize: 18, labelFont: "12px system-ui, sans-serif", size: 28 },
       { ...axis(), size: widthOf, values: (_, values) => ticks(values) },
@@ -107,7 +107,7 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
         dash: line.dashed ? [5, 4] : undefined,
         fill: stacked ? line.colour : undefined,
         spanGaps: true,
-        points: { show: data[0].length < 3, size: 5 },
+        points: { show: line.dots || data[0].length < 3, size: 5 },
       })),
     ],
     hooks: { setCursor: [(plot) => tell(plot, figure, there, data, stacked, xLabel)] },
@@ -131,6 +131,13 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
     });
   }
   return figure;
+}
+
+/** What an axis spans: from 0 if asked to, and between 0 and 1 where all values are one of them. */
+function rangeOf(low, high, zero) {
+  if (low === null) return [0, 1];
+  if (low === high) return [Math.min(0, low), Math.max(1, high)];
+  return zero ? [Math.min(0, low), high] : uPlot.rangeNum(low, high, 0.1, true);
 }
 
 /** What a legend says: of several runs, whose colours stand above all charts, the kinds of lines. */

@@ -143,8 +143,8 @@ function ruleForm({ rule, keep, rules }) {
     }
   };
   form.append(
-    choice("rule", "what would be kept: rule", names.map((name) => [name, name]), rule, choose),
-    element("label", "field", element("span", "", "of each prompt"), number_),
+    choice("rule", "PODS would keep, by the rule", names.map((name) => [name, name]), rule, choose),
+    element("label", "field", element("span", "", "so many of each prompt"), number_),
   );
   number_.addEventListener("change", choose);
   form.addEventListener("submit", (event) => event.preventDefault());
@@ -229,7 +229,7 @@ function featuredCard(group) {
     ),
     element("p", "asked", short(readable(group.prompt ?? ""), 280)),
     dots(rewards, kept),
-    link(address, "go", "See what was kept and what was dropped →"),
+    link(address, "go", "See its rollouts side by side →"),
   );
 }
 

@@ -229,6 +229,32 @@ def test_rule_and_m_are_chosen_in_the_app(browser, tmp_path):
         assert texts(browser, "form.rule") == []
 
 
+def test_many_seeds_have_one_curve_for_each_method(browser, tmp_path):
+    for arm in ("grpo", "pods"):
+        for seed in range(4):
+            write_run(
+                tmp_path / "runs" / f"{arm}-{seed}", steps=(1, 2), config={"arm": arm, "seed": seed}
+            )
+    with app_of(tmp_path / "runs") as server:
+        opened(browser, server, "/")
+        browser.wait_for("document.querySelector('figure canvas')")
+        means = ["grpo (mean of 4)", "pods (mean of 4)"]
+        assert [text.strip() for text in texts(browser, ".controls .legend span")] == means
+        # The steps, and two lines of each method.
+        drawn = "[...drawnCharts][0]?.plot.series.length"
+        assert browser.run(drawn) == 1 + 2 * 2
+        rewards = browser.run("[...drawnCharts][0].plot.data[1]")
+        of_runs = [
+            ask(server, "curves", run=f"grpo-{seed}")["steps"]["reward"] for seed in range(4)
+        ]
+        assert rewards == [sum(of_step) / 4 for of_step in zip(*of_runs, strict=True)]
+
+        choose(browser, "curves", "run")
+        browser.wait_for(f"{drawn} === 1 + 2 * 8")
+        assert texts(browser, ".controls .legend") == []
+        assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
+
+
 def choose(browser, name, value):
     browser.run(
         f"(() => {{ const f = document.getElementById('{name}'); f.value = '{value}';"

@@ -1,6 +1,7 @@
 """Which sources a path holds."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -150,7 +151,13 @@ def _below(folder: Path, options: Options) -> list[Source]:
                 waiting.append(child)
             else:
                 found += sources
-    return sorted(found, key=lambda source: source.key)
+    return sorted(found, key=lambda source: [_by_number(word) for word in source.key])
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """A key that sorts seed-2 before seed-10."""
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _may_be_about_to_begin(folder: Path) -> bool:

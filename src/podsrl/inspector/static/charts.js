@@ -8,14 +8,16 @@ const PALETTES = {
 const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((zeros) => [1, 2, 5].map((first) => first * 10 ** zeros));
 const drawnCharts = new Set();
 
+/** What is compared: the method of a run, as its settings call it, else the run itself. */
+const methodOf = (run) => run.arm ?? run.name;
+
 /**
- * The colour of a run: one for each method, as its settings call it, and a shade for each of its
- * seeds, so that runs that belong together look alike.
+ * The colour of a run: one for each method, and a shade for each of its seeds, so that runs that
+ * belong together look alike.
  */
 function colourOf(place) {
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   const palette = PALETTES[isDark ? "dark" : "light"];
-  const methodOf = (run) => run.arm ?? run.name;
   const run = state.runs[place];
   const methods = [...new Set(state.runs.map(methodOf))];
   const method = methods.indexOf(methodOf(run));

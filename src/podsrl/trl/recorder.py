@@ -271,7 +271,7 @@ def _token_values_of(columns: Columns, token_ends: TokenEnds) -> Columns:
     if logprobs is None:
         return {}
     masks = columns["tool_mask"] or [None] * len(logprobs)
-    ends = []
+    ends: list[list[int] | None] = []
     for values, ids, mask, completion in zip(
         logprobs,
         columns["completion_ids"] or (),

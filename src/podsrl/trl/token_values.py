@@ -118,7 +118,7 @@ class TokenValues:
             self._tell(reason)
 
 
-class _Watch(LogitsProcessor):  # type: ignore[misc] (transformers has no types for it)
+class _Watch(LogitsProcessor):
     """Looks at the distributions that tokens are sampled from, and changes none.
 
     It is called with the logits of a token, and sees which one was sampled when it is called for

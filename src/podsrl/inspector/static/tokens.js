@@ -12,7 +12,7 @@ function tokensOf(rollout) {
   box.append(
     element(
       "summary", "",
-      `${plural(values.length, "token")}: perplexity ${number(perplexity)}, the least likely at `
+      `${values.length < (rollout.tokens ?? 0) ? "first " : ""}${plural(values.length, "token")}: perplexity ${number(perplexity)}, the least likely at `
         + `${number(100 * Math.exp(values[least]), 2)} %`
         + (entropies?.length ? `, mean entropy ${number(mean(entropies))}` : ""),
     ),

@@ -277,6 +277,7 @@ function featuredCard(group) {
   const rewards = group.rollouts.map((rollout) => rollout.reward);
   const kept = group.rollouts.map((rollout) => rollout.kept);
   const keptCount = kept.filter(Boolean).length;
+  const would = state.runs.find((run) => run.name === group.run)?.would_keep;
   return element(
     "section", "featured",
     element(
@@ -285,7 +286,7 @@ function featuredCard(group) {
     ),
     element("p", "asked", short(readable(group.prompt ?? ""), 280)),
     dots(rewards, kept),
-    link(address, "go", "See its rollouts side by side →"),
+    link(address, "go", would ? "See its rollouts side by side →" : "See what was kept and what was dropped →"),
   );
 }
 

@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 from transformers import TrainerCallback
 
+from podsrl.errors import InvalidInputError
+from podsrl.inspector.answers import group_of
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl.reporting import as_markdown
+from support.inspected import index_of
 
 
 def test_the_models_card_names_pods_and_no_folder(make_trainer):
@@ -57,6 +60,35 @@ def test_curves_of_all_and_of_the_kept_go_where_trl_was_asked_to_log(
     for table in tables:  # TRL's, of kept and dropped rollouts
         rows = pd.DataFrame(table.data) if name == "trackio" else table.get_dataframe()
         assert rows["kept"].tolist() == [True] * 8 + [False] * 8
+        assert set(rows["rule"]) == {"max_variance"}
+
+
+@pytest.mark.skipif("TRACKIO_DIR" not in os.environ, reason="nox -s tracking runs it")
+def test_rollouts_are_traces_of_trackio_if_they_are_asked_for(make_trainer):
+    """Written by the real package, and opened by the inspector."""
+    trainer = make_trainer(8, report_to="trackio", log_traces=True, project="traced")
+    trainer.train()
+
+    with index_of(Path(os.environ["TRACKIO_DIR"]) / "traced.db") as index:
+        [run] = index.runs
+        for step in (1, 2):
+            logged = RunFolder(trainer.args.output_dir).rollouts(step).to_pylist()
+            for group in (0, 1):
+                expected = [row for row in logged if row["group"] == group]
+                found = group_of(index, run, step, group)["rollouts"]
+                assert sorted(map(_known, found)) == sorted(map(_known, expected))
+
+
+def _known(rollout: dict[str, Any]) -> tuple[Any, ...]:
+    """What a trace and the rollout log both say of a rollout."""
+    advantage = rollout["advantage"]
+    rounded = None if advantage is None else round(advantage, 4)
+    return (-rollout["reward"], rollout["completion"], rollout["kept"], str(rounded))
+
+
+def test_traces_without_trackio_are_refused(make_trainer):
+    with pytest.raises(InvalidInputError, match="needs report_to='trackio'"):
+        make_trainer(8, log_traces=True)
 
 
 def test_trls_table_of_completions_has_the_dropped_rollouts_too(make_trainer):
@@ -69,6 +101,7 @@ def test_trls_table_of_completions_has_the_dropped_rollouts_too(make_trainer):
         table = pd.read_parquet(folder / "completions" / f"completions_{step:05d}.parquet")
         logged = RunFolder(folder).rollouts(step).to_pandas()
         assert table["kept"].tolist() == [True] * 8 + [False] * 16
+        assert set(table["rule"]) == {"max_variance"}
 
         for is_kept, of_kind in table.groupby("kept"):
             expected = logged[logged["kept"] == is_kept]
@@ -98,11 +131,11 @@ def test_a_table_in_markdown_is_one_line_a_rollout_whatever_it_says():
         "completion": [hostile, "c"],
         "rewards": {"odd|name": [1.0, None]},
         "advantages": [0.5, None],
-        "extra": {"kept": [True, False]},
+        "extra": {"kept": [True, False], "rule": ["max_variance"] * 2},
     }
     header, _, kept, dropped = as_markdown(logs).split("\n")
-    assert header.count("|") == kept.count("|") == dropped.count("|") == 6
-    assert kept.startswith("| True | p | a &#124; b<br>&lt;script&gt;")
+    assert header.count("|") == kept.count("|") == dropped.count("|") == 7
+    assert kept.startswith("| True | max&#95;variance | p | a &#124; b<br>&lt;script&gt;")
     assert "[x]" not in kept
     assert dropped.endswith("| c |  |  |")
 

@@ -265,6 +265,15 @@ def test_a_file_that_cannot_be_read_is_told_beside_the_address(tmp_path):
         assert "?token=" in process.stdout.readline()
 
 
+def test_a_run_whose_newest_file_is_damaged_is_told_beside_the_address(tmp_path):
+    run = write_run(tmp_path / "run", steps=(1, 2))
+    [part] = run.rollout_parts(2)
+    part.write_bytes(b"junk" * 100)
+    with command(run.path, "--port", "0") as process:
+        assert f"warning: {part} is damaged" in process.stderr.readline()
+        assert "?token=" in process.stdout.readline()
+
+
 def test_an_empty_folder_waits_for_a_run(tmp_path):
     (tmp_path / "out").mkdir()
     with command(tmp_path / "out", "--port", "0") as process:

@@ -3,13 +3,14 @@
 import json
 import os
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.chromium import BINARY, HOSTILE, Chromium, assert_quiet, texts
-from support.inspected import app_of, write_run
+from support.inspected import app_of, ask, write_run
 from support.synthetic_rollouts import rollouts
 
 pytestmark = [
@@ -564,8 +565,47 @@ def test_the_exported_page_has_every_view_without_a_server(exported):
 
     show(exported, "/search?reward_max=0.5&cut_off=1")  # by the filters of the list of columns
     assert texts(exported, ".hits .mark") == ["dropped"]
-    show(exported, "/search?pattern=first")
-    assert "not for patterns" in texts(exported, ".note")[0]
+    show(exported, "/search?" + urlencode({"pattern": r"FIRST\s1\.[05]", "kept": 1}))
+    assert texts(exported, ".hits .text") == ["first 1.0", "first 1.5"] * 2
+    assert texts(exported, ".hits mark") == ["first 1.0", "first 1.5"] * 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        (r"(a)\1", "refers back to a group"),
+        ("first(?= 1)", "looks ahead or behind"),
+        (r"\pL+", "does not know"),
+        ("(?m)^a", "does not know such flags"),
+        ("(a", "none that can be searched for"),
+    ],
+)
+def test_a_pattern_that_the_app_or_a_browser_does_not_know_is_refused(exported, pattern, said):
+    show(exported, "/search?" + urlencode({"pattern": pattern}))
+    assert said in texts(exported, ".note")[0]
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\Afirst", r"(?i)FIRST 1\.0\z", "(?P<word>first)", "[ft]irst (?:1|2)", r"\d\.\d$"]
+)
+def test_a_pattern_finds_the_same_on_a_page_and_in_the_app(exported, app, pattern):
+    show(exported, "/search?" + urlencode({"pattern": pattern, "step_min": 5, "step_max": 5}))
+    found = ask(app, "search", pattern=pattern, step_min=5, step_max=5)["rows"]
+    assert len(found) > 0
+    expected = sorted((row["group"], row["snippet"], row["matched"]) for row in found)
+    assert count(exported, ".hits > li") == len(expected)
+    assert sorted(texts(exported, ".hits mark")) == sorted(row[2] for row in expected)
+
+
+def test_a_pattern_that_takes_a_browser_for_ever_is_ended(tmp_path):
+    run = write_run(tmp_path / "run", groups=1, n=2, text="a" * 40 + "b").path
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(run), "--export", str(page)]) == 0
+    with Chromium(tmp_path / "profile") as browser:
+        browser.open(f"{page.resolve().as_uri()}#/search?pattern=(a%2B)%2B%24")
+        browser.wait_for("document.querySelector('#view .note')")
+        assert "takes too long on a page" in texts(browser, "#view .note")[0]
+        assert_quiet(browser)
 
 
 def test_the_exported_page_says_what_it_does_not_hold(exported):

@@ -8,6 +8,7 @@ import pytest
 
 from podsrl.cli import main
 from podsrl.inspector.notes import read_notes
+from podsrl.rollout_log.run_folder import RunFolder
 from support.chromium import BINARY, HOSTILE, Chromium, assert_quiet, texts
 from support.foreign_samples import SAMPLES, copied, write_lines
 from support.inspected import answer, app_of, ask, write_run
@@ -196,6 +197,92 @@ def test_a_label_and_a_note_are_kept_beside_the_run_found_and_exported(browser, 
     assert texts(browser, ".notes .label") == ["hack <b>"]
     assert texts(browser, ".notes button") == []
     assert_quiet(browser)
+
+
+def test_rule_and_m_are_chosen_in_the_app(browser, tmp_path):
+    with app_of(SAMPLES["verl"](tmp_path / "dump")) as server:
+        opened(browser, server, "/")
+        browser.wait_for("document.querySelector('.controls form.rule')")
+        assert "would keep a quarter" in " ".join(texts(browser, ".about summary"))
+        shot(browser, "choice", tmp_path)
+
+        choose(browser, "rule", "max_reward")
+        browser.wait_for("document.querySelector('.about').textContent.includes('max_reward')")
+        choose(browser, "keep", "3")
+        browser.wait_for("document.querySelector('.about').textContent.includes('would keep 3')")
+        assert "3 of 4 rollouts would be kept" in texts(browser, ".featured .small")[0]
+
+        assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
+
+        choose(browser, "keep", "1")
+        browser.wait_for("document.querySelector('form.rule .note')")
+        assert "must be an integer >= 2" in texts(browser, "form.rule .note")[0]
+
+        assert answer(server, "/api/choose?rule=max_reward")[0] == 405
+        assert answer(server, "/api/choose?rule=max_reward", {}, method="POST")[0] == 403
+        status, _, body = answer(server, "/api/choose?rule=best", method="POST")
+        assert (status, "unknown rule" in body.decode()) == (404, True)
+
+    with app_of(SAMPLES["prime-rl"](tmp_path / "prime")) as server:  # which says what was kept
+        opened(browser, server, "/")
+        browser.wait_for("document.querySelector('.featured')")
+        assert texts(browser, "form.rule") == []
+
+
+def test_many_seeds_have_one_curve_for_each_method(browser, tmp_path):
+    for arm in ("grpo", "pods"):
+        for seed in range(4):
+            write_run(
+                tmp_path / "runs" / f"{arm}-{seed}", steps=(1, 2), config={"arm": arm, "seed": seed}
+            )
+    with app_of(tmp_path / "runs") as server:
+        opened(browser, server, "/")
+        browser.wait_for("document.querySelector('figure canvas')")
+        means = ["grpo (mean of 4)", "pods (mean of 4)"]
+        assert [text.strip() for text in texts(browser, ".controls .legend span")] == means
+        # The steps, and two lines of each method.
+        drawn = "[...drawnCharts][0]?.plot.series.length"
+        assert browser.run(drawn) == 1 + 2 * 2
+        rewards = browser.run("[...drawnCharts][0].plot.data[1]")
+        of_runs = [
+            ask(server, "curves", run=f"grpo-{seed}")["steps"]["reward"] for seed in range(4)
+        ]
+        assert rewards == [sum(of_step) / 4 for of_step in zip(*of_runs, strict=True)]
+
+        choose(browser, "curves", "run")
+        browser.wait_for(f"{drawn} === 1 + 2 * 8")
+        assert texts(browser, ".controls .legend") == []
+        assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
+
+
+def choose(browser, name, value):
+    browser.run(
+        f"(() => {{ const f = document.getElementById('{name}'); f.value = '{value}';"
+        " f.dispatchEvent(new Event('change', { bubbles: true })); })()"
+    )
+
+
+def test_the_tokens_of_a_rollout_are_shaded_where_the_log_has_them(browser, tmp_path):
+    run = RunFolder(tmp_path / "out")
+    run.write_config({"arm": "pods", "seed": 0})
+    columns = rollouts(groups=1, n=2, text="one two")
+    of_tokens = {
+        "token_logprobs": [-0.1, -3.0],
+        "token_entropies": [0.5, 1.5],
+        "token_ends": [3, 7],
+    }
+    run.write_rollouts(1, {**columns, **{name: [of] * 2 for name, of in of_tokens.items()}})
+    with app_of(run.path) as server:
+        opened(browser, server, "/group/out/1/0")
+        browser.wait_for("document.querySelector('.tokens summary')")
+        assert texts(browser, ".tokens summary")[0].endswith("mean entropy 1")
+        browser.click(".tokens summary")
+        browser.wait_for("document.querySelector('.tokens span')")
+        assert texts(browser, ".tokens span") == ["one", " two"]
+        title = browser.run("document.querySelectorAll('.tokens span')[1].title")
+        assert title == "token 1: probability 4.98 %, entropy 1.5"  # e to the -3
+        shot(browser, "tokens", tmp_path)
+        assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
 
 
 def test_a_note_needs_the_token_and_a_request_of_its_own_kind(tmp_path):

@@ -177,4 +177,5 @@ def assert_quiet(browser, server="file:"):
     assert browser.of_kind("Log.entryAdded") == []
     sent = [event["request"]["url"] for event in browser.of_kind("Network.requestWillBeSent")]
     assert sent
-    assert [url for url in sent if not url.startswith((server, "data:"))] == []
+    of_the_page = (server, "data:", "blob:")
+    assert [url for url in sent if not url.startswith(of_the_page)] == []

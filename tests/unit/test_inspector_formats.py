@@ -1,7 +1,11 @@
 """Rollouts of every program, from its own files or by its schema: `support/foreign_samples.py`."""
 
 import json
+import shutil
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from podsrl.errors import InvalidInputError
@@ -63,6 +67,14 @@ def test_trls_tables_have_the_sum_of_their_functions_and_trls_own_advantages(tmp
         assert state_of(index)["runs"][0]["first_step"] == 2
 
 
+def test_a_table_of_an_evaluation_is_no_step_of_training(tmp_path):
+    tables = copied("trl", tmp_path / "out") / "completions"
+    shutil.copy(tables / "completions_00002.parquet", tables / "completions_00002_eval.parquet")
+    age(tables / "completions_00002_eval.parquet")
+    with index_of(tmp_path / "out") as index:
+        assert sizes(index, 2) == [4, 4]
+
+
 def test_weights_of_trls_functions_can_be_said(tmp_path):
     with index_of(copied("trl", tmp_path / "out"), reward="right,brief=0.5") as index:
         parts = column(index, 2, "rewards")
@@ -77,7 +89,42 @@ def test_advantages_that_do_not_follow_the_reward_are_told(tmp_path):
         assert state_of(index)["runs"][0]["doubts"] == []
     with index_of(tmp_path / "out", reward="brief=-1") as index:
         [doubt] = state_of(index)["runs"][0]["doubts"]
-        assert "advantages have another sign" in doubt
+        assert "the advantages do not follow the reward" in doubt
+
+
+def test_other_weights_than_those_of_the_advantages_are_told(tmp_path):
+    """With TRL's reward_weights=[1, 0.2] its table has the functions alone, without weights."""
+    rows = []
+    for step in (1, 2):
+        parts = [(1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0)]
+        totals = np.array([right + 0.2 * form for right, form in parts])
+        advantages = (totals - totals.mean()) / totals.std(ddof=1)
+        for (right, form), advantage in zip(parts, advantages, strict=True):
+            rows.append(
+                {"step": step, "prompt": "a", "completion": "b", "right": right, "form": form}
+                | {"advantage": advantage}
+            )
+    tables = tmp_path / "out" / "completions"
+    tables.mkdir(parents=True)
+    for step in (1, 2):
+        of_step = pa.Table.from_pylist([row for row in rows if row["step"] == step])
+        pq.write_table(of_step, tables / f"completions_{step:05d}.parquet")
+        age(tables / f"completions_{step:05d}.parquet")
+
+    with index_of(tmp_path / "out") as index:
+        [doubt] = state_of(index)["runs"][0]["doubts"]
+        assert "of 1 of 1 prompts the advantages do not follow the reward" in doubt
+    with index_of(tmp_path / "out", reward="right=1,form=0.2") as index:
+        assert state_of(index)["runs"][0]["doubts"] == []
+
+
+def test_a_run_of_trl_is_finished_when_its_last_step_has_a_table(tmp_path):
+    folder = copied("trl", tmp_path / "out")
+    for steps, state in ((3, "files"), (2, "finished")):
+        (folder / "checkpoint-2").mkdir(exist_ok=True)
+        (folder / "checkpoint-2" / "trainer_state.json").write_text(f'{{"max_steps": {steps}}}')
+        with index_of(folder) as index:
+            assert state_of(index)["runs"][0]["state"] == state
 
 
 def test_what_prime_rl_trains_on_is_kept(tmp_path):

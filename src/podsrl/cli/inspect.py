@@ -207,17 +207,13 @@ def _serve(index: "Index", args: argparse.Namespace) -> None:
 
 
 def _unreadable(index: "Index") -> list[str]:
-    """What can't be read of what other programs wrote, by the beginnings of their first files."""
-    with needed("inspect"):
-        from podsrl.inspector.sources import ForeignSource
-
+    """What can't be read of the runs, by the beginning of one file of each."""
     problems = []
     for run in index.runs:
-        if isinstance(run.source, ForeignSource):
-            try:
-                run.source.check()
-            except InvalidInputError as error:
-                problems.append(str(error))
+        try:
+            run.source.check()
+        except InvalidInputError as error:
+            problems.append(str(error))
     return problems
 
 

@@ -16,6 +16,7 @@ from podsrl.inspector.index import Index, Run, no_glob
 from podsrl.inspector.sources import ForeignSource
 from podsrl.rollout_log.columns import FILTERS, INDEXED
 from podsrl.rollout_log.files import plain
+from podsrl.rules import RULES
 
 _CHARACTERS = 20_000  # of a completion that a page gets; the rest when it is asked for
 _IMAGES = 3_000_000  # characters of a rollout's images
@@ -49,7 +50,16 @@ def state_of(index: Index) -> dict[str, Any]:
         "filters": filters_of(index),
         "labels": labels,
         "check": None if index.check is None else index.check.state(rollouts),
+        "choice": _choice(index),
     }
+
+
+def _choice(index: Index) -> dict[str, Any] | None:
+    """What PODS would keep by, and the rules that there are; None where the files say it."""
+    keep = next((run.would_keep for run in index.runs if run.would_keep is not None), None)
+    if keep is None:
+        return None
+    return {"rule": keep.rule, "keep": keep.num_kept, "rules": list(RULES)}
 
 
 def filters_of(index: Index) -> list[dict[str, Any]]:
@@ -85,7 +95,7 @@ def _state_of_run(index: Index, run: Run) -> dict[str, Any]:
         "arm": config.get("arm"),
         "seed": config.get("seed"),
         "reading": source.reading() if isinstance(source, ForeignSource) else {},
-        "would_keep": run.would_keep,
+        "would_keep": None if run.would_keep is None else str(run.would_keep),
         "doubts": run.doubts[:5],
         "functions": list(run.functions),
         "longest": source.longest,

@@ -1,7 +1,7 @@
 """The server of `pods inspect`: the front end, and what it asks for as JSON.
 
-Whoever has the address, with its token, can read the runs, and label rollouts in the file of notes
-beside a run; nothing else can be changed. A request
+Whoever has the address, with its token, can read the runs, choose the rule by which PODS would keep
+rollouts, and label these in the file of notes beside a run; nothing else can be changed. A request
 under another host's name is refused, so that no web page in the same browser can read along by
 pointing its own name at this machine (DNS rebinding).
 """
@@ -34,7 +34,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, PodsError, fields_named
 from podsrl.inspector.answers import (
     FILES_CHANGED,
     curves_of,
@@ -48,6 +48,7 @@ from podsrl.inspector.answers import (
     step_of,
 )
 from podsrl.inspector.index import Index
+from podsrl.inspector.keeping import Keep
 from podsrl.inspector.notes import Mark
 from podsrl.inspector.search import Query, search, write_results
 
@@ -157,6 +158,12 @@ def make_app(
         index.mark(run, (step, group, rollout), said)
         return {"label": said.label, "note": said.note}
 
+    def choose(request: Request) -> dict[str, Any]:
+        given = _bound(request, "keep")
+        with fields_named({"num_kept": "the number to keep"}):
+            index.keep_by(Keep(given, _word(request, "rule") or Keep.rule))
+        return state_of(index)
+
     def found(request: Request) -> dict[str, Any]:
         words = dict(request.query_params)
         return search(index, Query.of(words), words.get("before", ""))
@@ -190,9 +197,10 @@ def make_app(
         # An open page asks for the state all the time, and nobody waits for it.
         note = None if name == "state" else index.has_reader
         routes.append(Route(f"/api/{name}", _with_errors(_for_token(answer, token, note))))
-    # A note is written by a request of its own kind, which no link or form of another page makes.
-    write = _with_errors(_for_token(mark, token, index.has_reader))
-    routes.append(Route("/api/mark", write, methods=["POST"]))
+    # What changes something is a request of its own kind, which no link of another page makes.
+    for name, change in {"mark": mark, "choose": choose}.items():
+        write = _with_errors(_for_token(change, token, index.has_reader))
+        routes.append(Route(f"/api/{name}", write, methods=["POST"]))
     routes.append(Mount("/static", StaticFiles(directory=STATIC)))
 
     app = Starlette(routes=routes)
@@ -245,7 +253,7 @@ def _with_errors(respond: Callable[[Request], Response]) -> Callable[[Request], 
     def respond_or_tell(request: Request) -> Response:
         try:
             return respond(request)
-        except InvalidInputError as error:
+        except PodsError as error:
             return JSONResponse({"error": str(error)}, status_code=404)
         except (duckdb.IOException, FileNotFoundError):
             # A run that starts anew, or thins out its log, takes files away.

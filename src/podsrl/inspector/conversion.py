@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.grouping import Groups, group_rollouts
 from podsrl.inspector.images import images_of
@@ -28,8 +27,12 @@ from podsrl.rollout_log.turns import text_of, turns_of
 
 _ROWS = 2_000  # written at a time: a row group
 _LARGEST_INTEGER = 2**31 - 1  # of the columns of the index
-#: So large a share of advantages with another sign than the reward tells that it is another one.
-_OTHER_SIGNS = 0.05
+#: In a group advantages follow the reward on a line; with a correlation below this they don't.
+_ON_A_LINE = 0.999
+#: Rewards, or advantages, that differ by less are equal but for rounding.
+_EQUAL = 1e-5
+#: Where they don't in a larger share of groups, the reward is another one.
+_OTHER_REWARD = 0.05
 
 
 @dataclass
@@ -38,10 +41,12 @@ class Converted:
 
     Args:
         says_kept: Whether it says of any rollout whether it was kept.
+        says_advantage: Whether it says the advantage of any rollout.
         notes: What the reader should know.
     """
 
     says_kept: bool = False
+    says_advantage: bool = False
     notes: list[str] = field(default_factory=list)
 
 
@@ -76,7 +81,10 @@ def as_rollouts(
         if not numbers.steps:
             raise InvalidInputError(f"{path}: there are no rollouts in it")
 
-        converted = Converted(says_kept=any(kept is not None for kept in numbers.says_kept))
+        converted = Converted(
+            says_kept=any(kept is not None for kept in numbers.says_kept),
+            says_advantage=numbers.says_advantage,
+        )
         groups = group_rollouts(numbers.steps, numbers.keys, numbers.by_text)
         converted.notes = [
             *_doubts_of_groups(groups, numbers),
@@ -99,6 +107,11 @@ class _Numbers:
         self.says_kept: list[bool | None] = []
         self.by_text = True
         self._known: dict[str, str] = {}
+
+    @property
+    def says_advantage(self) -> bool:
+        """Whether any rollout has an advantage."""
+        return not all(map(math.isnan, self.advantages))
 
     def add(self, rollout: dict[str, Any], by_text: bool) -> None:
         key = rollout.pop("key")
@@ -272,7 +285,7 @@ def _doubts_of_groups(groups: Groups, numbers: _Numbers) -> list[str]:
 
 def _doubts_of_reward(groups: Groups, numbers: _Numbers) -> list[str]:
     """Where the advantages that the file has do not follow the reward that was taken."""
-    if all(map(math.isnan, numbers.advantages)):
+    if not numbers.says_advantage:
         return []
     rewards_R = np.array(numbers.rewards)
     advantages_R = np.array(numbers.advantages)
@@ -287,16 +300,19 @@ def _doubts_of_reward(groups: Groups, numbers: _Numbers) -> list[str]:
         given_N = advantages_R[both]
         if abs(given_N.mean()) > 0.1 * given_N.std():
             continue  # compared with the rewards of others, too
+        if given_N.std() < _EQUAL and away_N.std() < _EQUAL:
+            continue
 
-        signs_N = np.where(np.abs(away_N) < 1e-6, 0.0, np.sign(away_N) * np.sign(given_N))
-        compared += int((signs_N != 0).sum())
-        against += int((signs_N < 0).sum())
-    if not compared or against / compared <= _OTHER_SIGNS:
+        compared += 1
+        spread = away_N.std() * given_N.std()
+        correlation = (away_N * given_N).mean() / spread if spread > 0 else 0.0
+        against += int(correlation < _ON_A_LINE)
+    if not compared or against / compared <= _OTHER_REWARD:
         return []
     return [
-        f"{against} of {compared} advantages have another sign than the reward has against the mean"
-        " of its prompt: it may have other weights, or not be the reward; --reward"
-        " right=1,form=0.2 names fields and their weights"
+        f"of {against} of {compared} prompts the advantages do not follow the reward: it may have"
+        " other weights, or not be the reward; --reward right=1,form=0.2 names fields and their"
+        " weights"
     ]
 
 
@@ -351,7 +367,6 @@ def _selected(groups: Groups, numbers: _Numbers, keep: Keep) -> tuple[np.ndarray
     rewards_R = np.array(numbers.rewards, dtype=float)
     advantages_R = np.array(numbers.advantages, dtype=float)
     kept_R = np.zeros(len(rewards_R), dtype=bool)
-    says_advantage = bool(np.isfinite(advantages_R).any())
 
     of_steps: dict[int, list[list[int]]] = {}
     for (step, _), places in groups.places.items():
@@ -362,14 +377,8 @@ def _selected(groups: Groups, numbers: _Numbers, keep: Keep) -> tuple[np.ndarray
             of_steps.setdefault(step, []).append(places)
 
     for of_step in of_steps.values():
-        chosen = keep.of_step([rewards_R[places] for places in of_step])
-        for places, kept in zip(of_step, chosen, strict=True):
-            if not kept:
-                continue
-            kept_places = np.array(places)[kept]
-            kept_R[kept_places] = True
-            if not says_advantage:
-                rewards_N = rewards_R[places]
-                finite_N = np.where(np.isfinite(rewards_N), rewards_N, math.nan)
-                advantages_R[kept_places] = group_advantages(finite_N, np.array(kept))
+        in_step = np.concatenate(of_step)
+        kept_R[in_step], chosen_advantages = keep.choice([rewards_R[places] for places in of_step])
+        if not numbers.says_advantage:
+            advantages_R[in_step] = chosen_advantages
     return kept_R, advantages_R

@@ -252,7 +252,7 @@ def _page(index: Mapping[str, Any], chunks: Mapping[str, str]) -> str:
 
     policy = (
         f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)};"
-        " img-src data:; base-uri 'none'; form-action 'none'"
+        " img-src data:; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
     head = [f'<meta http-equiv="Content-Security-Policy" content="{policy}">']
     head += [f"<style>{style}</style>" for style in styles]

@@ -118,10 +118,10 @@ class Fields:
 
 @dataclass
 class Reading:
-    """Which fields of a file's rows mean what.
+    """The fields of a file by their meanings, and the rollouts that its rows are.
 
     Args:
-        names: The field of each meaning, by the names in `NAMES`.
+        names: The field of each meaning; the meanings are those in `NAMES`.
         rewards: The fields that make the reward, with their weights.
         parts: The fields that are values of reward functions, beside "rewards/<function>".
         conversation: The field with a whole conversation, if prompt and completion are in one.
@@ -205,13 +205,13 @@ def read_fields(
     needs: Iterable[str] = ("prompt", "completion", "reward"),
     numbered_file: bool = False,
 ) -> Reading:
-    """Which fields of a file mean what.
+    """Find the fields of a file by their meanings: as the user says, else by their names.
 
     Args:
         rows: The first rows of the file.
         said: What the user says.
         where: The file, for messages.
-        needs: The meanings without which it can't be read.
+        needs: The meanings that a file must have to be read.
         numbered_file: Whether the file's name is a number.
 
     Raises:

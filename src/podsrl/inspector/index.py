@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,9 @@ import duckdb
 
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.inspector.checks import Check
+from podsrl.inspector.choosing import choose_anew
 from podsrl.inspector.conversion import Converted, as_rollouts
+from podsrl.inspector.keeping import Keep
 from podsrl.inspector.notes import Mark, Place, add_note, read_notes
 from podsrl.inspector.sources import ForeignSource, RolloutFile, Source, WaitingFolder
 from podsrl.rollout_log.columns import INDEXED, REQUIRED, REWARD_PREFIX, Column
@@ -152,14 +154,14 @@ class Run:
         return _GROUPS_OF_FILE * paths.index(path)
 
     @property
-    def would_keep(self) -> str | None:
+    def would_keep(self) -> Keep | None:
         """What chose what is kept, if the run's own files don't say it."""
         if not isinstance(self.source, ForeignSource):
             return None
         converted = [file.converted for file in list(self.files.values()) if file.converted]
         if any(one.says_kept for one in converted):
             return None
-        return str(self.source.options.keep)
+        return self.source.options.keep
 
     @property
     def doubts(self) -> list[str]:
@@ -197,13 +199,15 @@ class Index:
 
         self._find = find
         self._files = 0  # how many were numbered so far
+        self._keep: Keep | None = None  # that a reader chose
         self.runs: list[Run] = []
         self._add_runs(sources)
         self.check = check
         self.version = 0  # changes whenever there is something new to see
 
         self._last_asked = time.monotonic()  # a page is opened as soon as the address is told
-        self._writing = threading.Lock()
+        self._filling = threading.Lock()
+        self._writing = threading.Lock()  # held for some files at a time
         self._marking = threading.Lock()  # which does not wait while files are read
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -278,12 +282,13 @@ class Index:
         steps: Collection[int] | None = None,
         end: float = math.inf,
     ) -> None:
-        with self._writing:
+        with self._filling:
             for run in self.runs:
                 self._refresh_metrics(run)
                 with self._marking:
                     self._refresh_marks(run)
-            waiting = [self._changes(run, steps) for run in self.runs]
+            with self._writing:
+                waiting = [self._changes(run, steps) for run in self.runs]
             total = sum(map(len, waiting))
 
             at_once = _FILES_AT_FIRST
@@ -292,7 +297,8 @@ class Index:
                     batch = files[:at_once]
                     del files[:at_once]
                     if batch:
-                        self._index(run, batch)
+                        with self._writing:
+                            self._index(run, batch)
                         tell(total - sum(map(len, waiting)), total)
                 self._let_readers_go_first()
                 at_once = min(2 * at_once, _FILES_AT_ONCE)
@@ -310,6 +316,8 @@ class Index:
             self._stopping.wait(_BURST / 4)
 
     def _add_runs(self, sources: Sequence[Source]) -> None:
+        if self._keep is not None:
+            _set_keep(sources, self._keep)
         known = {run.source.key for run in self.runs}
         new = [source for source in sources if source.key not in known]
         for run in self.runs:
@@ -375,6 +383,19 @@ class Index:
         with self._marking:
             add_note(run.source.notes_file, place, mark)
             self._refresh_marks(run)
+
+    def keep_by(self, keep: Keep) -> None:
+        """Choose anew what PODS would keep, in all runs whose files do not say it."""
+        with self._writing:
+            self._keep = keep
+            _set_keep([run.source for run in self.runs], keep)
+            for run in self.runs:
+                if run.would_keep is None:
+                    continue
+                cursor = self.cursor()
+                choose_anew(cursor, run, keep)
+                self._summarise(cursor, run, {step for f in run.files.values() for step in f.steps})
+            self.version += 1
 
     def _changes(self, run: Run, steps: Collection[int] | None) -> list[RolloutFile]:
         """The files to index, in the order in which they are wanted; those gone are forgotten."""
@@ -499,7 +520,7 @@ class Index:
     def _insert_numbers(
         self, cursor: Any, run: Run, files: Sequence[IndexedFile], columns: Sequence[str]
     ) -> None:
-        """Put the numbers of files into the index, all of which have these columns."""
+        """Add the numbers of files that have the same columns to the index."""
         parts = []
         for name in run.functions:
             column = REWARD_PREFIX + name
@@ -563,6 +584,12 @@ class Index:
             {name: plain(value) for name, value in zip(names, row, strict=True)}
             for row in cursor.fetchall()
         ]
+
+
+def _set_keep(sources: Iterable[Source], keep: Keep) -> None:
+    for source in sources:
+        if isinstance(source, ForeignSource):
+            source.options = replace(source.options, keep=keep)
 
 
 def _indexed(column: Column, there: Sequence[str], longest: int | None) -> str:

@@ -1,4 +1,4 @@
-"""What PODS would have kept of rollouts of which nothing says what was kept."""
+"""What PODS would have kept, where a file does not say what was kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from podsrl.advantages import group_advantages
 from podsrl.errors import FieldError
 from podsrl.rules import resolve_rule
 from podsrl.selection import Selection
@@ -14,7 +15,7 @@ from podsrl.selection import Selection
 
 @dataclass(frozen=True)
 class Keep:
-    """What a rule is asked to keep of groups of which nothing says what was kept.
+    """A rule, and how many rollouts of each prompt it keeps, for files that say nothing of it.
 
     Args:
         num_kept: The rollouts that are kept of each prompt, 2 or more, with a batch rule on
@@ -44,6 +45,29 @@ class Keep:
         share = "a quarter, and at least 2," if self.num_kept is None else f"{self.num_kept}"
         mean = " on average" if resolve_rule(self.rule).across_prompts else ""
         return f"{self.rule} would keep {share} of each prompt{mean}"
+
+    def choice(self, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """What is kept of the groups of a step, and with which advantages, as PODS has them.
+
+        Args:
+            groups: The rewards of each group; not finite for a rollout without one.
+
+        Returns:
+            Whether each rollout is kept, and its advantage, NaN if it is dropped; of all groups,
+            one after the other.
+        """
+        kept_R: list[np.ndarray] = []
+        advantages_R: list[np.ndarray] = []
+        for rewards_N, kept in zip(groups, self.of_step(groups), strict=True):
+            kept_N = np.zeros(len(rewards_N), dtype=bool)
+            kept_N[kept] = True
+            advantages_N = np.full(len(rewards_N), np.nan)
+            if kept:
+                finite_N = np.where(np.isfinite(rewards_N), rewards_N, np.nan)
+                advantages_N[kept] = group_advantages(finite_N, np.array(kept))
+            kept_R.append(kept_N)
+            advantages_R.append(advantages_N)
+        return np.concatenate(kept_R), np.concatenate(advantages_R)
 
     def of_step(self, groups: Sequence[np.ndarray]) -> list[list[int]]:
         """The places that are kept of each group of a step.

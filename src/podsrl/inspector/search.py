@@ -489,9 +489,13 @@ def _write_rollouts(
     files = run.files_of([of_step["step"]])
 
     index.cursor().execute(
-        "COPY (SELECT $name AS run, read.*, label, note"
+        # What would be kept may have been chosen anew since the files were read.
+        "COPY (SELECT $name AS run, read.* REPLACE (found.kept AS kept,"
+        " found.advantage AS advantage), label, note"
         " FROM read_parquet($paths, union_by_name=true) AS read"
-        ' JOIN (SELECT unnest($groups) AS "group", unnest($rollouts) AS rollout) AS found'
+        ' JOIN (SELECT "group", rollout, kept, advantage FROM rollouts'
+        ' JOIN (SELECT unnest($groups) AS "group", unnest($rollouts) AS rollout)'
+        ' USING ("group", rollout) WHERE run = $run AND step = $step) AS found'
         ' USING ("group", rollout)'
         ' LEFT JOIN (SELECT "group", rollout, label, note FROM marks'
         ' WHERE run = $run AND step = $step) AS marks USING ("group", rollout)'

@@ -333,6 +333,7 @@ def _lines_of_rollouts(answer: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield "nothing found"
     shown = None
+    choosing = {run["name"] for run in answer["runs"] if run["would_keep"]}
     for rollout in answer["rollouts"]:
         place = (rollout["run"], rollout["step"], rollout["group"])
         if place != shown:
@@ -344,7 +345,7 @@ def _lines_of_rollouts(answer: Mapping[str, Any]) -> Iterator[str]:
             if rollout["answer"] is not None:
                 yield f"  right answer: {short(rollout['answer'], _SHORT)}"
         yield ""
-        yield f"-- {_facts(rollout)}"
+        yield f"-- {_facts(rollout, would=rollout['run'] in choosing)}"
         yield from _indented(rollout["completion"] or "")
         more = (rollout["length"] or 0) - len(rollout["completion"] or "")
         if more > 0:
@@ -354,9 +355,11 @@ def _lines_of_rollouts(answer: Mapping[str, Any]) -> Iterator[str]:
         yield "there are more; --limit K shows K of them"
 
 
-def _facts(rollout: Mapping[str, Any]) -> str:
+def _facts(rollout: Mapping[str, Any], would: bool) -> str:
+    """What is known of a rollout; a log may not say what was kept, but what PODS would keep."""
     reward = "no reward" if rollout["reward"] is None else f"reward {rollout['reward']:.4g}"
-    facts = [f"rollout {rollout['rollout']}", reward, "kept" if rollout["kept"] else "dropped"]
+    kept = "kept" if rollout["kept"] else "dropped"
+    facts = [f"rollout {rollout['rollout']}", reward, f"would be {kept}" if would else kept]
     if rollout["advantage"] is not None:
         facts.append(f"advantage {rollout['advantage']:.3g}")
     if rollout["tokens"] is not None:

@@ -83,7 +83,13 @@ def _lock_soon(file: int) -> None:
 
 
 class Part(NamedTuple):
-    """Of which process a file of rollouts is, of how many, and of which generation for its step."""
+    """A file with a part of a step's rollouts: those of one process and one generation.
+
+    Attributes:
+        process: The number of the process that generated them.
+        world: The number of processes.
+        generation: The number of the generation; a step may have several.
+    """
 
     process: int = 0
     world: int = 1
@@ -412,8 +418,9 @@ def as_parquet(step: int, columns: Mapping[str, Sequence[Any]]) -> bytes:
         for name, kind in column_kinds(list(columns)).items()
     }
     buffer = io.BytesIO()
-    # Only prompts repeat; dictionaries of the other columns cost time and space.
-    pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
+    # Only prompts and images repeat; dictionaries of the other columns cost time and space.
+    repeated = [name for name in ("prompt", "images") if name in arrays]
+    pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=repeated)
     return buffer.getvalue()
 
 

@@ -12,7 +12,7 @@ def text_of(completion: Any) -> str:
     """A completion is text, or a conversation: then the model's last message; never a tool's."""
     if not isinstance(completion, str):
         own = [message for message in completion if message.get("role") == "assistant"]
-        completion = _plain(own[-1].get("content")) if own else ""
+        completion = content_as_text(own[-1].get("content")) if own else ""
     return completion.encode(errors="replace").decode()  # a model may halve a surrogate pair
 
 
@@ -31,7 +31,7 @@ def turns_of(completion: Any) -> str | None:
 
 
 def _turn(message: Mapping[str, Any]) -> dict[str, Any]:
-    text = _plain(message.get("content"))
+    text = content_as_text(message.get("content"))
     long = message.get("role") == "tool" and len(text) > RESULT_LENGTH
     turn = {
         "role": str(message.get("role")),
@@ -51,7 +51,8 @@ def _call(call: Mapping[str, Any]) -> dict[str, str]:
     return {"name": str(function.get("name")), "arguments": arguments}
 
 
-def _plain(content: Any) -> str:
+def content_as_text(content: Any) -> str:
+    """The content of a message, a text or a list of parts; an image is named by its size."""
     if isinstance(content, list):
         return "\n".join(_part(part) for part in content)
     return "" if content is None else str(content)

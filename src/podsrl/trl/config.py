@@ -133,6 +133,22 @@ class PODSConfig(GRPOConfig):
         "Bound of the rollout log: above it every second logged step is deleted, so that the log"
         " still spans the whole run.",
     )
+    rollout_log_tokens: int = described(
+        0,
+        "Write the log-probability and the entropy of the first so many tokens of each completion"
+        " to the rollout log. vLLM gives no entropies. Default: 0, none.",
+    )
+    rollout_log_images: int = described(
+        0,
+        "Write so many images of each rollout, at most, to the rollout log, made small. Default: 0,"
+        " none.",
+    )
+
+    log_traces: bool = described(
+        False,
+        "With report_to='trackio': log the rollouts of each logged step as Trackio's traces, kept"
+        " and dropped, with the rule and the advantage.",
+    )
 
     def __post_init__(self) -> None:
         _refuse_what_yaml_made(self)
@@ -326,16 +342,27 @@ class PODSConfig(GRPOConfig):
         )
 
     def _check_fields_of_ours(self) -> None:
-        for name in ("skip_zero_advantage", "read_prompts_once", "rollout_log"):
+        for name in ("skip_zero_advantage", "read_prompts_once", "rollout_log", "log_traces"):
             value = getattr(self, name)
             if not isinstance(value, bool | None):
                 raise InvalidInputError(f"{name} must be True or False; got {value!r}")
+        if self.log_traces and "trackio" not in (self.report_to or ()):
+            raise InvalidInputError(
+                "log_traces=True logs to Trackio, so it needs report_to='trackio'; got"
+                f" report_to={self.report_to!r}"
+            )
         rows = self.rollout_log_max_rows
         if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
             raise InvalidInputError(
                 f"rollout_log_max_rows must be an integer of at least 1, got {rows!r};"
                 " rollout_log=False switches the log off"
             )
+        for name in ("rollout_log_tokens", "rollout_log_images"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InvalidInputError(f"{name} must be an integer of at least 0; got {value!r}")
+            if value and not self.rollout_log:
+                raise InvalidInputError(f"{name}={value} needs rollout_log=True")
         weights = self.selection_weights
         if weights is not None and not (isinstance(weights, list) and are_weights(weights)):
             raise InvalidInputError(

@@ -40,6 +40,7 @@ from podsrl.trl.reporting import (
 from podsrl.trl.reward_models import in_batches
 from podsrl.trl.rounds import Collected
 from podsrl.trl.rows import (
+    OF_THE_LOG,
     Columns,
     columns_of,
     copies_of,
@@ -56,6 +57,7 @@ from podsrl.trl.settings import Settings, SettingsOfTrainer
 from podsrl.trl.spare_passes import PassSparing
 from podsrl.trl.steady import checkpointing_paused
 from podsrl.trl.step_guard import StepGuard
+from podsrl.trl.token_values import TokenValues
 
 #: A method of TRL's, as a class or its user has it.
 HostMethod = Callable[..., Any]
@@ -76,11 +78,13 @@ class DownSampling:
         advice: What is likely a mistake, said once.
         passes: Which rows have a pass.
         one_reading: What reads a prompt once for all its rollouts.
+        token_values: What takes down the values of tokens for the log; None where none are logged.
         step_guard: What keeps a step from resting on nothing.
         checkpoints: What a resumed run goes on from.
         changes: What a subclass or a user has put before TRL's methods.
         generation: The generation that TRL's method is making; None while it makes none.
         completions: The last generation for the update, kept and dropped, for TRL's table.
+        traced: The same for Trackio's traces, if they are asked for.
     """
 
     def __init__(self, trainer: Seam, args: PODSConfig) -> None:
@@ -101,6 +105,9 @@ class DownSampling:
         self._tell_of_overrides()
         self.passes = PassSparing(trainer, self.state, self.exchange.world)
         self.one_reading = OneReading(self._tell_of_readings)
+        self.token_values: TokenValues | None = None
+        if args.rollout_log_tokens:
+            self.token_values = TokenValues(args.rollout_log_tokens, self._tell_of_no_token_values)
         self.step_guard = StepGuard(trainer, self.state)
 
         model_name = getattr(accelerator.unwrap_model(trainer.model).config, "_name_or_path", "")
@@ -109,6 +116,7 @@ class DownSampling:
         self.generation: Generation | None = None
         self._of_batch: list[Generation] = []  # those that were made for the batch so far
         self.completions: Logs | None = None
+        self.traced: Logs | None = None
         self._checked: list[tuple[Any, Any]] = []  # each reward function, and what checks it
         self._cost = CostOfSteps()
         for callback in (self.recorder, self.state.clock, _StepMetrics(self)):
@@ -422,8 +430,11 @@ class DownSampling:
             self.clock.phase("generate"),
             self.host.asking_for(n, rows=len(rows)),
             self._reading_once(),
+            self._watching_tokens(),
         ):
             columns = columns_of(list(rows), prompts, generate(prompts))
+        if self.token_values is not None:
+            columns |= self.token_values.columns(columns)
         # A reward function may change what it is given, and what was generated is trained on.
         columns["scored"] = columns["completion"]
         columns["completion"] = copies_of(columns["completion"])
@@ -434,6 +445,17 @@ class DownSampling:
         if not self.settings.read_prompts_once or self.host.other_engine:
             return nullcontext()
         return self.one_reading.around(self.host.generating_model)
+
+    def _watching_tokens(self) -> AbstractContextManager[None]:
+        """Inside, the values of tokens are taken down while transformers generates."""
+        if self.token_values is None or self.host.other_engine:
+            return nullcontext()
+        return self.token_values.around(self.host.generating_model)
+
+    def _tell_of_no_token_values(self, reason: str) -> None:
+        """Tell the first process's user why the rollout log has no values of tokens."""
+        if self._is_main:
+            logger.warning("rollout_log_tokens: none are logged, as %s", reason)
 
     def _tell_of_readings(self, reason: str) -> None:
         """Tell the first process's user why prompts are read by each rollout."""
@@ -558,8 +580,11 @@ class DownSampling:
         self, kept: KeptRows, rows: list[dict[str, Any]], prompts: list[Any]
     ) -> tuple[Any, ...]:
         """The kept rows as TRL's `_generate` returns rows, and all else that TRL holds of rows."""
+        generated = kept.rollouts.columns
         columns = self.exchange.to_their_rows(
-            kept.rollouts.columns, kept.moves, kept.rollouts.places
+            {name: values for name, values in generated.items() if name not in OF_THE_LOG},
+            kept.moves,
+            kept.rollouts.places,
         )
         self.host.pending_extra_logs.update(extra_logs_of(columns))
 
@@ -687,8 +712,11 @@ class DownSampling:
         metrics = self._log_metrics(kept, advantages_P_N, batch)
         self.state.batch_is_scored |= not bool(np.isnan(kept.rollouts.rewards.total_P_N).all())
         self.recorder.record(kept, advantages_P_N, self.host.tokenizer)
-        if self.trainer.log_completions and not self.settings.keeps_all:
-            self.completions = with_dropped(self.host.logs, kept, self.host.tokenizer)
+        needs_table = self.trainer.log_completions and not self.settings.keeps_all
+        if needs_table or self.trainer.args.log_traces:
+            logs = with_dropped(self.host.logs, kept, self.host.tokenizer)
+            self.completions = logs if needs_table else None
+            self.traced = logs if self.trainer.args.log_traces else None
         if self.trainer.accelerator.is_main_process:
             self.advice.look(kept, metrics)
 

@@ -110,6 +110,8 @@ class OneReading:
         self, model: Any, generate: Callable[..., Any], given: dict[str, Any]
     ) -> DynamicCache | None:
         """The prompts' cache, one entry for each row; None where no two neighbours are equal."""
+        # Who looks at the logits of completions has nothing to see of prompts.
+        given = {name: value for name, value in given.items() if name != "logits_processor"}
         if set(given) != _OF_TEXT:
             others = sorted(set(given) ^ _OF_TEXT)
             raise CannotReadOnceError(f"`generate` is called with {', '.join(others)}")

@@ -20,8 +20,11 @@ from podsrl.rollout_log.writer import LoggedSteps, RolloutColumns, RolloutLog
 from podsrl.trl.checkpoint import changes
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.generation import KeptRows, Rollouts
+from podsrl.trl.logged_images import LoggedImages
 from podsrl.trl.messages import logger
+from podsrl.trl.rows import Columns
 from podsrl.trl.settings import Settings
+from podsrl.trl.token_values import TokenEnds, last_message
 
 PAPER = {
     "title": "Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement Learning",
@@ -55,6 +58,7 @@ class RunRecorder(TrainerCallback):
         }
         self.run_id: str | None = None  # of the run, or of the checkpoint it is resumed from
         self._rollouts: RolloutLog | None = None
+        self._token_ends: TokenEnds | None = None
         self._lost: set[str] = set()  # what can't be written, which was told
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -133,7 +137,15 @@ class RunRecorder(TrainerCallback):
             return
         groups = len(selected.kept_P_N)
         generated = int(selected.rollouts.generated_P_N.sum())
-        columns = rollout_columns(selected, advantages_P_N, tokenizer)
+        if self._token_ends is None and self.args.rollout_log_tokens:
+            self._token_ends = TokenEnds(tokenizer)
+        columns = rollout_columns(
+            selected,
+            advantages_P_N,
+            tokenizer,
+            token_ends=self._token_ends,
+            images=self.args.rollout_log_images,
+        )
         step = selected.rollouts.step + 1
         with self._going_on_without("rollouts", step):
             self._rollouts.write(step, columns, groups=groups, rollouts=generated)
@@ -195,12 +207,23 @@ def _right_answer(row: Mapping[str, Any]) -> Any:
 
 
 def rollout_columns(
-    selected: KeptRows, advantages_P_N: np.ndarray, tokenizer: Any
+    selected: KeptRows,
+    advantages_P_N: np.ndarray,
+    tokenizer: Any,
+    token_ends: TokenEnds | None = None,
+    images: int = 0,
 ) -> Callable[[], RolloutColumns]:
     """Makes the columns of the rollout log, of the rollouts that this process generated.
 
     What it is called with is read now, where it may change afterwards: prompts are decoded by the
     tokenizer, which is in use while a thread writes. The texts are made when it is called.
+
+    Args:
+        selected: What was generated, and what of it is kept.
+        advantages_P_N: The advantages of the update.
+        tokenizer: What decodes prompts.
+        token_ends: What finds tokens in a text, where values of tokens are logged.
+        images: The images of each rollout that are logged, at most.
     """
     rollouts = selected.rollouts
     names_F = rollouts.rewards.names_F
@@ -215,6 +238,7 @@ def rollout_columns(
     text_of_prompt = dict(zip(distinct, decoded, strict=True))
 
     completions = list(columns["completion"] or ())
+    images_of_rows = list(columns.get("images") or [None] * len(places))
     answers = [_right_answer(row) for row in columns["row"] or ()]
     kept = selected.kept_P_N.ravel()[places]
     advantages = np.where(kept, advantages_P_N.ravel()[places], np.nan)
@@ -229,15 +253,42 @@ def rollout_columns(
         "advantage": advantages.tolist(),
         "tokens": [len(ids) for ids in columns["completion_ids"] or ()],
         **_rounds_of(rollouts),
+        **({} if token_ends is None else _token_values_of(columns, token_ends)),
         **{f"rewards/{f}": rewards for f, rewards in zip(names_F, by_function_F, strict=True)},
     }
 
     def with_texts() -> RolloutColumns:
         texts = [text_of(completion) for completion in completions]
         turns = [turns_of(completion) for completion in completions]
-        return {**known, "completion": texts, "turns": turns}
+        shown = {"images": list(map(LoggedImages(images).of, images_of_rows))} if images else {}
+        return {**known, "completion": texts, "turns": turns, **shown}
 
     return with_texts
+
+
+def _token_values_of(columns: Columns, token_ends: TokenEnds) -> Columns:
+    """The values of the tokens of each completion, and where these end in it."""
+    logprobs = columns.get("token_logprobs")
+    if logprobs is None:
+        return {}
+    masks = columns["tool_mask"] or [None] * len(logprobs)
+    ends: list[list[int] | None] = []
+    for values, ids, mask, completion in zip(
+        logprobs,
+        columns["completion_ids"] or (),
+        masks,
+        columns["completion"] or (),
+        strict=True,
+    ):
+        if values is None:
+            ends.append(None)
+            continue
+        of_message = ids[last_message(mask)][: len(values)]
+        ends.append(token_ends.of(text_of(completion), of_message))
+    found: Columns = {"token_logprobs": logprobs, "token_ends": ends}
+    if columns.get("token_entropies") is not None:
+        found["token_entropies"] = columns["token_entropies"]
+    return found
 
 
 def _rounds_of(rollouts: Rollouts) -> dict[str, list[int]]:

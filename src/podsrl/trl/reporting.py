@@ -2,7 +2,8 @@
 
 * TRL's metrics of rewards, over all n rollouts, and podsrl's, of what the update sees.
 * Advice: what would cost a day in silence, said once.
-* TRL's table of completions (`log_completions`), with the dropped rollouts and a column `kept`.
+* TRL's table of completions (`log_completions`), with the dropped rollouts and the columns `kept`
+  and `rule`.
 """
 
 import html
@@ -319,7 +320,8 @@ class Advice:
 def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) -> Logs:
     """What TRL's trainer holds of a generation for its table, followed by the dropped rollouts.
 
-    All processes must call it, as TRL gathers texts, too.
+    All processes must call it, as TRL gathers texts, too. Beside what TRL holds there are "groups",
+    the number of each rollout's prompt, and "reward", the weighted sum.
 
     Args:
         logs: TRL's `_logs` after its method: the kept rows are the last ones.
@@ -331,6 +333,10 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
     dropped_P_N = rollouts.generated_P_N & ~selected.kept_P_N
     is_dropped = dropped_P_N.ravel()[list(rollouts.places)]
     own = np.flatnonzero(is_dropped).tolist()  # the dropped ones that this process generated
+
+    # Shares ascend with the processes, so this is also the order in which texts are gathered.
+    places_D = np.flatnonzero(dropped_P_N).tolist()
+    places = [*selected.moves.places, *places_D]
 
     def of_dropped(column: Sequence[Any] | None) -> list[Any]:
         values = [column[index] for index in own] if column else [None] * len(own)
@@ -347,8 +353,8 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
         return of_dropped(tokenizer.batch_decode(list(ids), skip_special_tokens=True))
 
     rows = int(selected.kept_P_N.sum())
-    dropped = int(dropped_P_N.sum())
-    rewards_F_D = rollouts.by_function_P_N_F[dropped_P_N].T.tolist()
+    dropped = len(places_D)
+    rewards_F_D = rollouts.by_function_P_N_F.flatten(0, 1)[places_D].T.tolist()
     extra = extra_logs_of(rollouts.columns)
     images = _last(logs.get("images", ()), rows)
     return {
@@ -361,12 +367,15 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
         "advantages": _last(logs["advantages"], rows) + [math.nan] * dropped,
         "extra": {
             "kept": [True] * rows + [False] * dropped,
+            "rule": [selected.selected.selection.rule] * (rows + dropped),
             **{
                 name: _last(logs["extra"][name], rows) + of_dropped(extra[name])
                 for name in sorted(extra)
             },
         },
         "images": images + [None] * dropped if images else [],
+        "groups": [place // selected.kept_P_N.shape[1] for place in places],
+        "reward": rollouts.rewards.total_P_N.ravel()[places].tolist(),
     }
 
 
@@ -394,6 +403,7 @@ def as_markdown(logs: Logs) -> str:
 
     columns: dict[str, Sequence[Any]] = {
         "kept": kept,
+        "rule": logs["extra"]["rule"],
         "prompt": logs["prompt"],
         "completion": logs["completion"],
         **logs["rewards"],

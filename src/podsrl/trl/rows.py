@@ -30,6 +30,10 @@ OF_EACH_TOKEN: dict[str, type[np.number]] = {
     "tool_mask": np.int32,
     "logps": np.float32,
 }
+#: Columns that the rollout log alone has use of; they stay with the process that generated.
+OF_THE_LOG = ("token_logprobs", "token_entropies")
+#: Columns of podsrl's own in TRL's table of completions.
+COLUMNS_OF_TABLE = ("kept", "rule")
 EXTRA = "extra/"  # before the names of columns that reward functions gave to `log_extra`
 
 
@@ -94,11 +98,13 @@ def take_extra_logs(pending: dict[str, Any], rollouts: int, drops: bool) -> Colu
     Raises:
         RewardError: A column has another length, or the name of podsrl's.
     """
-    if drops and "kept" in pending:
-        raise RewardError(
-            "log_extra('kept', ...): podsrl's table of completions has a column of that name, which"
-            " says whether the update sees a rollout; choose another"
-        )
+    for name in COLUMNS_OF_TABLE if drops else ():
+        if name in pending:
+            raise RewardError(
+                f"log_extra({name!r}, ...): podsrl's table of completions has a column of that"
+                " name, which says whether or by which rule the update sees a rollout; choose"
+                " another"
+            )
     taken: Columns = {EXTRA + name: pending.pop(name) for name in list(pending)}
     for name, values in taken.items():
         if len(values or ()) != rollouts:

@@ -26,6 +26,7 @@ from podsrl.trl.recorder import PAPER
 from podsrl.trl.reporting import beside_the_training_table, write_to_tensorboard
 from podsrl.trl.seam import Seam, engine_for_rollouts, refuse_what_stands_behind
 from podsrl.trl.steady import input_hooks_replaced, loaders_forgotten
+from podsrl.trl.traces import log_traces
 
 _Parameters = ParamSpec("_Parameters")
 
@@ -132,7 +133,7 @@ class PODSTrainer(Seam):
         # Of an earlier `train()`: counters, the place in TRL's buffer, what was still to be logged.
         pods = self.pods
         pods.state.reset()
-        pods.completions = None
+        pods.completions = pods.traced = None
         pods.host.go_on_from(0, pods.host.buffered_batches)
         pods.host.pending_extra_logs.clear()
         try:
@@ -155,7 +156,7 @@ class PODSTrainer(Seam):
             return super().get_eval_dataloader(*args, **kwargs)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """TRL's; its table of completions has the dropped rollouts, too, and a column `kept`."""
+        """TRL's; its table has the dropped rollouts, too, and the columns `kept` and `rule`."""
         pods = self.pods
         if not self.model.training:
             writes = self.log_completions and self.accelerator.is_main_process
@@ -163,15 +164,17 @@ class PODSTrainer(Seam):
             with beside_the_training_table(folder, self.state.global_step, bool(writes)):
                 super().log(logs, start_time)
             return
+        of_step = self.accelerator.is_main_process and "loss" in logs  # and not the totals
         if pods.completions is None:
             super().log(logs, start_time)
-            return
-
-        with pods.host.logging(pods.completions):
-            super().log(logs, start_time)
-        if self.accelerator.is_main_process and "loss" in logs:  # of a step, not the totals
+        else:
+            with pods.host.logging(pods.completions):
+                super().log(logs, start_time)
+        if pods.completions is not None and of_step:
             callbacks = self.callback_handler.callbacks
             write_to_tensorboard(callbacks, pods.completions, self.state.global_step)
+        if pods.traced is not None and of_step:
+            log_traces(pods.traced, self.state.global_step)
 
     # Names of ours on TRL's class have one prefix; all else is in `pods`.
 

@@ -68,6 +68,14 @@ class Source(ABC):
     def files(self) -> list[RolloutFile]:
         """The files with rollouts that are there now and whole, by step."""
 
+    @abstractmethod
+    def check(self) -> None:
+        """Read the beginning of one of its files, so that what can't be read is told at once.
+
+        Raises:
+            InvalidInputError: It can't be read; the message says what to do.
+        """
+
     def step_of(self, file: RolloutFile) -> int | None:
         """The only step that a file has rollouts of, if its name says it."""
         return None
@@ -119,11 +127,7 @@ class ForeignSource(Source):
         return {}
 
     def check(self) -> None:
-        """Read the beginning of the first file.
-
-        Raises:
-            InvalidInputError: It can't be read; the message says what to do.
-        """
+        """Read the beginning of the first file."""
         for file in self.files()[:1]:
             next(iter(self.rollouts(file.path)), None)
 
@@ -183,6 +187,23 @@ def entries(folder: Path) -> list["os.DirEntry[str]"]:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
     return sorted(visible, key=lambda entry: entry.name)
+
+
+def numbered(path: Path, pattern: str) -> list[Path]:
+    """The files of a folder whose names match a pattern, in the order of their numbers.
+
+    Args:
+        path: The folder, or one such file.
+        pattern: A regular expression of the whole name; its first group is the number.
+    """
+    names = [path.name] if path.is_file() else [entry.name for entry in entries(path)]
+    folder = path.parent if path.is_file() else path
+
+    found = []
+    for name in names:
+        if match := re.fullmatch(pattern, name):
+            found.append((int(match[1]), name))
+    return [folder / name for _, name in sorted(found)]
 
 
 def number_at_end(name: str) -> int | None:

@@ -1,6 +1,7 @@
 """Which sources a path holds."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,7 +57,10 @@ def _name(source: Source, given: Path, several: bool) -> str:
 
 def _sources_of(path: Path, options: Options) -> list[Source]:
     if not path.exists():
-        raise InvalidInputError(f"there is no {path}{_near(path)}; give {_ALLOWED}")
+        raise InvalidInputError(
+            f"there is no {path}{_near(path)}. If a run will begin there, make the folder first;"
+            f" else give {_ALLOWED}"
+        )
     if path.is_file():
         return _sources_of_file(path, options)
 
@@ -147,7 +151,13 @@ def _below(folder: Path, options: Options) -> list[Source]:
                 waiting.append(child)
             else:
                 found += sources
-    return sorted(found, key=lambda source: source.key)
+    return sorted(found, key=lambda source: [_by_number(word) for word in source.key])
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """A key that sorts seed-2 before seed-10."""
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _may_be_about_to_begin(folder: Path) -> bool:

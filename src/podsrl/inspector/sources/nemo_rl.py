@@ -6,16 +6,15 @@ Each line is a rollout, as a batch of one: `content` (the texts of its messages)
 all rollouts, and `filtered_rewards` of those that are trained on.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from podsrl.inspector.fields import split_conversation
 from podsrl.inspector.reading import rows_of_file
-from podsrl.inspector.sources.base import KnownFormat, RolloutFile, entries, listed, number_at_end
+from podsrl.inspector.sources.base import KnownFormat, RolloutFile, listed, number_at_end, numbered
 
-_FILE = re.compile(r"train_data_step(\d+)\.jsonl")
+_FILE = r"train_data_step(\d+)\.jsonl"
 
 
 class NemoRollouts(KnownFormat):
@@ -32,7 +31,7 @@ class NemoRollouts(KnownFormat):
 
     def files(self) -> list[RolloutFile]:
         """The files of training steps, in the order of their numbers."""
-        return listed(_files(self.path))
+        return listed(numbered(self.path, _FILE))
 
     def step_of(self, file: RolloutFile) -> int | None:
         """The number in its name, unless the user named a field."""
@@ -40,7 +39,6 @@ class NemoRollouts(KnownFormat):
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """The rollouts of a step."""
-        found = _FILE.fullmatch(path.name)
         for line in rows_of_file(path):
             row = {name: _only(value) for name, value in line.items()}
             prompt, completion = _texts(row.get("content"))
@@ -48,7 +46,7 @@ class NemoRollouts(KnownFormat):
             yield self.as_said(
                 row,
                 {
-                    "step": int(found[1]) if found else None,
+                    "step": number_at_end(path.name),
                     "prompt": prompt,
                     "completion": completion,
                     "reward": row.get("rewards"),
@@ -61,17 +59,7 @@ class NemoRollouts(KnownFormat):
 
 def is_nemo(path: Path) -> bool:
     """Whether a folder has such files, or a path is one."""
-    return bool(_files(path))
-
-
-def _files(path: Path) -> list[Any]:
-    if path.is_file():
-        return [path] if _FILE.fullmatch(path.name) else []
-    numbered = []
-    for entry in entries(path):
-        if found := _FILE.fullmatch(entry.name):
-            numbered.append((int(found[1]), entry))
-    return [entry for _, entry in sorted(numbered, key=lambda pair: pair[0])]
+    return bool(numbered(path, _FILE))
 
 
 def _only(value: Any) -> Any:

@@ -4,15 +4,17 @@ A file is a dictionary with `rollout_id` and `samples`, each of which is a dicti
 `slime.utils.types.Sample`.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from podsrl.errors import InvalidInputError, needed
-from podsrl.inspector.sources.base import KnownFormat, RolloutFile, entries, listed
+from podsrl.inspector.sources.base import KnownFormat, RolloutFile, listed, numbered
 from podsrl.rewards import is_number
 from podsrl.rollout_log.columns import REWARD_PREFIX
+
+#: Those of evaluations are named eval_<number>.pt.
+_FILE = r"(?!.*eval).*?(\d+)\.pt"
 
 
 class SlimeDump(KnownFormat):
@@ -29,8 +31,8 @@ class SlimeDump(KnownFormat):
     }
 
     def files(self) -> list[RolloutFile]:
-        """The files of training; those of evaluations are named eval_<number>.pt."""
-        return listed(_numbered(self.path), settled=True)
+        """The files of training, in the order of their numbers."""
+        return listed(numbered(self.path, _FILE), settled=True)
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """slime's samples; the file is read without running any code that it may hold."""
@@ -72,18 +74,9 @@ class SlimeDump(KnownFormat):
             )
 
 
-def _numbered(folder: Path) -> list[Any]:
-    numbered = []
-    for entry in entries(folder):
-        number = re.search(r"(\d+)\.pt$", entry.name)
-        if number and "eval" not in entry.name:
-            numbered.append((int(number[1]), entry))
-    return [entry for _, entry in sorted(numbered, key=lambda pair: pair[0])]
-
-
 def slime_folder(folder: Path) -> Path | None:
     """The folder with slime's files, if a folder is one or has one; a checkpoint is none."""
     if (folder / "rollout_data").is_dir():  # of --dump-details
         return folder / "rollout_data"
     is_checkpoint = (folder / "trainer_state.json").exists() or folder.name.startswith("checkpoint")
-    return folder if not is_checkpoint and _numbered(folder) else None
+    return folder if not is_checkpoint and numbered(folder, _FILE) else None

@@ -5,6 +5,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.sources.base import (
     QUIET_SECONDS,
@@ -15,6 +18,7 @@ from podsrl.inspector.sources.base import (
     listed,
     number_at_end,
 )
+from podsrl.rollout_log.columns import REQUIRED
 from podsrl.rollout_log.run_folder import Part, RunFolder
 
 #: More than the resolution of a file system's times.
@@ -64,6 +68,16 @@ class TrainedRun(Source):
             found += listing.files
         self._listings = listings
         return found
+
+    def check(self) -> None:
+        """Read what the newest file says of its columns."""
+        for file in self.files()[-1:]:
+            try:
+                there = pq.read_schema(file.path).names
+            except (pa.ArrowException, OSError) as error:
+                raise InvalidInputError(f"{file.path} is damaged: {error}") from error
+            if missing := [column.name for column in REQUIRED if column.name not in there]:
+                raise InvalidInputError(f"{file.path} lacks the columns {', '.join(missing)}")
 
     def step_of(self, file: RolloutFile) -> int | None:
         """The step of its folder."""
@@ -188,6 +202,9 @@ class WaitingFolder(Source):
     def files(self) -> list[RolloutFile]:
         """None."""
         return []
+
+    def check(self) -> None:
+        """Nothing is there that could be damaged."""
 
     def progress(self) -> Progress:
         """It is waited for."""

@@ -22,10 +22,13 @@ from podsrl.inspector.sources.base import (
     entries,
     listed,
     number_at_end,
+    numbered,
 )
 from podsrl.rewards import is_number
 from podsrl.rollout_log.columns import REWARD_PREFIX
 
+#: podsrl gives the tables of evaluations other names.
+_FILE = r"completions_(\d+)\.parquet"
 #: The columns that TRL and podsrl write beside those of reward functions.
 _OTHERS = {"step", "prompt", "completion", "advantage", "kept", "image", "solution", "answer"}
 
@@ -80,9 +83,11 @@ class TrlCompletions(KnownFormat):
 
     def progress(self) -> Progress:
         """From trainer_state.json of the newest checkpoint, if there is one."""
-        state = super().progress()
         total = _total_steps(self.path)
-        return Progress(state.state, total_steps=total)
+        steps = [number_at_end(path.name) for path in _tables(self.path)]
+        if total is not None and total in steps:
+            return Progress("finished", total_steps=total)
+        return Progress(super().progress().state, total_steps=total)
 
 
 def is_trl(path: Path) -> bool:
@@ -102,18 +107,10 @@ def is_trl(path: Path) -> bool:
     )
 
 
-def _tables(path: Path) -> list[Any]:
+def _tables(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    for folder in (path / "completions", path):
-        found = [
-            entry
-            for entry in entries(folder)
-            if entry.name.startswith("completions_") and entry.name.endswith(".parquet")
-        ]
-        if found:
-            return found
-    return []
+    return numbered(path / "completions", _FILE) or numbered(path, _FILE)
 
 
 def _reward_columns(rows: Sequence[Mapping[str, Any]], path: Path) -> list[str]:

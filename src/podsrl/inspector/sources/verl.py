@@ -4,17 +4,17 @@ A line has `input`, `output`, `gts`, `score`, `step` and what the reward functio
 its score (verl 0.4 to 0.9). podsrl adds verl's key of a row as `uid`, and `kept`.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.reading import first_rows, rows_of_file
-from podsrl.inspector.sources.base import KnownFormat, RolloutFile, entries, listed, number_at_end
+from podsrl.inspector.sources.base import KnownFormat, RolloutFile, listed, number_at_end, numbered
 from podsrl.rewards import is_number
 from podsrl.rollout_log.columns import REWARD_PREFIX
 
+_FILE = r"(\d+)\.jsonl"
 _KNOWN = {"input", "output", "gts", "score", "step", "kept", "uid", "request_id"}
 
 
@@ -32,7 +32,7 @@ class VerlDump(KnownFormat):
 
     def files(self) -> list[RolloutFile]:
         """The files but those that changed just now, which verl may still be writing."""
-        return listed(numbered_files(self.path), settled=True)
+        return listed(numbered(self.path, _FILE), settled=True)
 
     def step_of(self, file: RolloutFile) -> int | None:
         """The number in its name, unless the user named a field."""
@@ -62,17 +62,11 @@ class VerlDump(KnownFormat):
             )
 
 
-def numbered_files(folder: Path) -> list[Any]:
-    """The files whose names are numbers, by number."""
-    found = [entry for entry in entries(folder) if re.fullmatch(r"\d+\.jsonl", entry.name)]
-    return sorted(found, key=lambda entry: int(entry.name.partition(".")[0]))
-
-
 def is_verl(folder: Path) -> bool:
     """Whether a folder has numbered files with verl's fields."""
-    for entry in numbered_files(folder)[:1]:
+    for path in numbered(folder, _FILE)[:1]:
         try:
-            rows = first_rows(Path(entry.path), 1)
+            rows = first_rows(path, 1)
         except InvalidInputError:
             return False
         return not rows or {"input", "output", "score"} <= set(rows[0])

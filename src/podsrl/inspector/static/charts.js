@@ -8,14 +8,16 @@ const PALETTES = {
 const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((zeros) => [1, 2, 5].map((first) => first * 10 ** zeros));
 const drawnCharts = new Set();
 
+/** What is compared: the method of a run, as its settings call it, else the run itself. */
+const methodOf = (run) => run.arm ?? run.name;
+
 /**
- * The colour of a run: one for each method, as its settings call it, and a shade for each of its
- * seeds, so that runs that belong together look alike.
+ * The colour of a run: one for each method, and a shade for each of its seeds, so that runs that
+ * belong together look alike.
  */
 function colourOf(place) {
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   const palette = PALETTES[isDark ? "dark" : "light"];
-  const methodOf = (run) => run.arm ?? run.name;
   const run = state.runs[place];
   const methods = [...new Set(state.runs.map(methodOf))];
   const method = methods.indexOf(methodOf(run));
@@ -93,7 +95,7 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
     height: 170,
     legend: { show: false },
     cursor: { drag: { x: true, y: false }, points: { size: 6 } },
-    scales: { x: { time: false }, y: zero ? { range: (_, low, high) => [Math.min(0, low), high || 1] } : {} },
+    scales: { x: { time: false }, y: { range: (_, low, high) => rangeOf(low, high, zero) } },
     axes: [
       { ...axis(), incrs: WHOLE, label: xLabel, labelSize: 18, labelFont: "12px system-ui, sans-serif", size: 28 },
       { ...axis(), size: widthOf, values: (_, values) => ticks(values) },
@@ -107,7 +109,7 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
         dash: line.dashed ? [5, 4] : undefined,
         fill: stacked ? line.colour : undefined,
         spanGaps: true,
-        points: { show: data[0].length < 3, size: 5 },
+        points: { show: line.dots || data[0].length < 3, size: 5 },
       })),
     ],
     hooks: { setCursor: [(plot) => tell(plot, figure, there, data, stacked, xLabel)] },
@@ -131,6 +133,13 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
     });
   }
   return figure;
+}
+
+/** What an axis spans: from 0 if asked to, and between 0 and 1 where all values are one of them. */
+function rangeOf(low, high, zero) {
+  if (low === null) return [0, 1];
+  if (low === high) return [Math.min(0, low), Math.max(1, high)];
+  return zero ? [Math.min(0, low), high] : uPlot.rangeNum(low, high, 0.1, true);
 }
 
 /** What a legend says: of several runs, whose colours stand above all charts, the kinds of lines. */

@@ -111,35 +111,43 @@ function passes(rollout, words) {
   );
 }
 
+/** Whether it passes all filters but those of texts. */
+function passesAll(rollout, words) {
+  if (!passes(rollout, words)) return false;
+  if (words.label && !isLabelled(rollout, words.label)) return false;
+  if (!words.function) return true;
+  const part = rollout.rewards[words.function] ?? null;
+  return part !== null && within(part, words.part_min, words.part_max);
+}
+
 /** What `search.py` finds, among the rollouts that the page holds. */
 async function searchPacked(words) {
-  // A browser's own patterns may take for ever, which those of the server can't.
-  if (words.pattern) throw new Refusal("an exported page searches for words, and not for patterns; the app does");
-  const text = (words.text ?? "").toLowerCase();
+  const finder = finderOf(words.text ?? "", words.pattern ?? "");
   const rows = [];
-  for (const entry of [...packedIndex.steps].reverse()) {
-    if (words.run && entry.run !== words.run) continue;
-    const { groups } = await unpack(entry.id);
-    for (const group of Object.values(groups)) {
-      for (const rollout of group.rollouts) {
-        const all = `${rollout.completion}\n${rollout.turns ?? ""}`;
-        const part = words.function ? rollout.rewards[words.function] ?? null : null;
-        if (!passes({ ...rollout, step: group.step }, words)) continue;
-        if (words.function && part === null) continue;
-        if (words.function && !within(part, words.part_min, words.part_max)) continue;
-        if (words.label && !isLabelled(rollout, words.label)) continue;
-        if (text && !all.toLowerCase().includes(text)) continue;
-        const at = Math.max(0, rollout.completion.toLowerCase().indexOf(text) - 100);
+  try {
+    for (const entry of [...packedIndex.steps].reverse()) {
+      if (words.run && entry.run !== words.run) continue;
+      const { groups } = await unpack(entry.id);
+      const passing = Object.values(groups).flatMap((group) =>
+        group.rollouts
+          .map((rollout) => ({ ...rollout, run: group.run, step: group.step, group: group.group }))
+          .filter((rollout) => passesAll(rollout, words)),
+      );
+      const inCompletions = await finder.find(passing.map((rollout) => rollout.completion));
+      const inTurns = await finder.find(passing.map((rollout) => rollout.turns ?? ""));
+      passing.forEach((rollout, place) => {
+        const found = inCompletions[place];
+        if (!found && !inTurns[place]) return;
+        const at = Math.max(0, (found?.at ?? 0) - 100);
         rows.push({
           ...rollout,
-          run: group.run,
-          step: group.step,
-          group: group.group,
           snippet: rollout.completion.slice(at, at + 400),
-          matched: words.text ?? "",
+          matched: found?.matched ?? "",
         });
-      }
+      });
     }
+  } finally {
+    finder.close();
   }
   const first = Number(words.before ?? 0);
   const end = first + PACKED_PAGE;

@@ -1,10 +1,12 @@
 "use strict";
 // The run: curves over steps or over training time, and a prompt to begin with.
 
-const runChoice = { hidden: new Set(), time: false };
+const runChoice = { hidden: new Set(), time: false, curves: null };
+const MOST_CURVES = 6; // of runs, above which there is one curve for each method
 
 /** A line of a run: one of the columns of its steps, or of its metrics. */
 function lineOf(curves, place, group, column, how = {}) {
+  // `curves` are those of a run, or the mean of several.
   const columns = curves[group];
   if (!columns?.[column]) return null;
   const steps = columns.step ?? curves.steps.step;
@@ -28,6 +30,41 @@ function secondsAt(curves, steps) {
   });
 }
 
+/** The mean curves of each method over its seeds, as if each were a run. */
+function meansOfMethods(all, state, placeOf) {
+  const armOf = new Map(state.runs.map((run) => [run.name, methodOf(run)]));
+  const ofMethod = new Map();
+  for (const curves of all) {
+    const arm = armOf.get(curves.run);
+    ofMethod.set(arm, [...(ofMethod.get(arm) ?? []), curves]);
+  }
+  return [...ofMethod].map(([arm, runs]) => ({
+    run: `${arm} (mean of ${runs.length})`,
+    place: placeOf.get(runs[0].run),
+    steps: meanColumns(runs.map((curves) => curves.steps)),
+    functions: withoutStep(meanColumns(runs.map(({ steps, functions }) => ({ step: steps.step, ...functions })))),
+    metrics: meanColumns(runs.map((curves) => curves.metrics)),
+  }));
+}
+
+const withoutStep = ({ step, ...columns }) => columns;
+
+/** The mean of each column at each step, over the runs that have a value there. */
+function meanColumns(runs) {
+  const steps = [...new Set(runs.flatMap((columns) => columns.step ?? []))].sort((a, b) => a - b);
+  const placeOf = new Map(steps.map((step, place) => [step, place]));
+  const found = { step: steps };
+  for (const name of new Set(runs.flatMap(Object.keys))) {
+    if (name === "step") continue;
+    const values = steps.map(() => []);
+    for (const columns of runs) {
+      columns[name]?.forEach((value, at) => values[placeOf.get(columns.step[at])].push(value));
+    }
+    found[name] = values.map(mean);
+  }
+  return found;
+}
+
 async function runView(state) {
   const shown = state.runs.filter((run) => !runChoice.hidden.has(run.name));
   const [all, begin, histogram] = await Promise.all([
@@ -36,12 +73,15 @@ async function runView(state) {
     histogramOf(state),
   ]);
   const placeOf = new Map(state.runs.map((run, place) => [run.name, place]));
-  const several = shown.length > 1;
+  const hasSeeds = new Set(shown.map(methodOf)).size < shown.length;
+  const byMethod = hasSeeds && (runChoice.curves ?? (shown.length > MOST_CURVES ? "method" : "run")) === "method";
+  const drawn = byMethod ? meansOfMethods(all, state, placeOf) : all;
+  const several = drawn.length > 1;
   const xLabel = runChoice.time ? "training seconds" : "step";
 
   const lines = (group, column, label, how) =>
-    all
-      .map((curves) => lineOf(curves, placeOf.get(curves.run), group, column, how))
+    drawn
+      .map((curves) => lineOf(curves, curves.place ?? placeOf.get(curves.run), group, column, how))
       .filter(Boolean)
       .map((line) => ({ ...line, label: several ? `${line.label}, ${label}` : label, kind: label }));
   const keptLabel = shown.some((run) => run.would_keep) ? "would be kept" : "kept";
@@ -81,8 +121,8 @@ async function runView(state) {
       lines: pair("tokens", "kept_tokens"),
     }),
     chart({
-      title: "Seconds of a step", unit: several ? `by phase, ${all[0].run}` : "by phase", xLabel,
-      stacked: true, lines: all.length ? phases(all[0]) : [], zero: true,
+      title: "Seconds of a step", unit: several ? `by phase, ${drawn[0].run}` : "by phase", xLabel,
+      stacked: true, lines: drawn.length ? phases(drawn[0]) : [], zero: true,
     }),
     ...["entropy", "kl", "grad_norm"].map((name) =>
       chart({
@@ -103,6 +143,17 @@ async function runView(state) {
         }),
     );
   }
+  if (hasSeeds) {
+    controls.append(
+      choice("curves", "curves", [["method", "the mean of each method"], ["run", "each run"]],
+        byMethod ? "method" : "run", (value) => {
+          runChoice.curves = value;
+          show();
+        }),
+    );
+    if (byMethod) controls.append(element("p", "legend", ...drawn.map(methodSwatch)));
+  }
+  if (state.choice && !PACKED) controls.append(ruleForm(state.choice));
   if (state.runs.length > 1) controls.append(runBoxes(state.runs, placeOf));
 
   const view = element("div", "run");
@@ -118,6 +169,42 @@ async function runView(state) {
   }
   view.append(...shown.slice(0, 8).map(settingsOf).filter(Boolean));
   return view;
+}
+
+function methodSwatch({ run, place }) {
+  const swatch = element("i");
+  swatch.style.borderColor = colourOf(place);
+  return element("span", "", swatch, ` ${run}`);
+}
+
+/** By which rule PODS would keep how many, where the files do not say what was kept. */
+function ruleForm({ rule, keep, rules }) {
+  const form = element("form", "rule");
+  const names = rules.includes(rule) ? rules : [rule, ...rules];
+  const number_ = element("input");
+  number_.type = "number";
+  number_.id = "keep";
+  number_.min = 2;
+  number_.value = keep ?? "";
+  number_.placeholder = "a quarter";
+  const choose = async () => {
+    form.querySelector(".note")?.remove();
+    const chosen = { rule: form.querySelector("select").value, keep: number_.value };
+    try {
+      state = await ask("choose", chosen, "POST");
+      await show(true);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      form.append(element("p", "note", error.message));
+    }
+  };
+  form.append(
+    choice("rule", "PODS would keep, by the rule", names.map((name) => [name, name]), rule, choose),
+    element("label", "field", element("span", "", "so many of each prompt"), number_),
+  );
+  number_.addEventListener("change", choose);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  return form;
 }
 
 /** Why there is nothing to see. */
@@ -190,6 +277,7 @@ function featuredCard(group) {
   const rewards = group.rollouts.map((rollout) => rollout.reward);
   const kept = group.rollouts.map((rollout) => rollout.kept);
   const keptCount = kept.filter(Boolean).length;
+  const would = state.runs.find((run) => run.name === group.run)?.would_keep;
   return element(
     "section", "featured",
     element(
@@ -198,7 +286,7 @@ function featuredCard(group) {
     ),
     element("p", "asked", short(readable(group.prompt ?? ""), 280)),
     dots(rewards, kept),
-    link(address, "go", "See what was kept and what was dropped →"),
+    link(address, "go", would ? "See its rollouts side by side →" : "See what was kept and what was dropped →"),
   );
 }
 
@@ -235,6 +323,7 @@ function aboutFormats(state) {
     const [run] = runs;
     const who = runs.length === state.runs.length ? "" : `${runs.map((one) => one.name).slice(0, 3).join(", ")}${runs.length > 3 ? " …" : ""}: `;
     const said = [`${who}${run.format}`];
+    if (run.reading.reward) said.push(`the reward is ${run.reading.reward}`);
     if (run.would_keep) said.push(`it does not say what was kept; ${run.would_keep}`);
     const box = element("details", "about", element("summary", "", visible(said.join(" · "))));
     if (run.note) box.append(element("p", "", visible(run.note)));
@@ -244,8 +333,7 @@ function aboutFormats(state) {
     }
     box.append(
       list,
-      element("p", "", "Another field is named by --prompt, --completion, --reward, --group or --step;"
-        + " what would be kept follows --rule and --keep."),
+      element("p", "", "Another field is named by --prompt, --completion, --reward, --group or --step."),
     );
     return box;
   });

@@ -47,7 +47,7 @@ function searchForm(state, query) {
   const names = state.runs.map((run) => [run.name, run.name]);
 
   form.append(field("text", "text, in completion or turns", "search"));
-  if (!PACKED) form.append(field("pattern", "or a pattern (RE2)", "search", String.raw`boxed\{\d+\}`));
+  form.append(field("pattern", "or a pattern (RE2)", "search", String.raw`boxed\{\d+\}`));
   if (names.length > 1) form.append(pick("run", "run", [["", "all"], ...names]));
   for (const { name, kind, words } of state.filters) {
     const label = name.replace("_", " ");

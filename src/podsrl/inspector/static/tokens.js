@@ -8,11 +8,13 @@ function tokensOf(rollout) {
   const box = element("details", "tokens");
   const least = values.reduce((low, value, place) => (value < values[low] ? place : low), 0);
   const perplexity = Math.exp(-mean(values));
+  const entropies = rollout.token_entropies;
   box.append(
     element(
       "summary", "",
-      `${plural(values.length, "token")}: perplexity ${number(perplexity)}, the least likely at `
-        + `${number(100 * Math.exp(values[least]), 2)} %`,
+      `${values.length < (rollout.tokens ?? 0) ? "first " : ""}${plural(values.length, "token")}: perplexity ${number(perplexity)}, the least likely at `
+        + `${number(100 * Math.exp(values[least]), 2)} %`
+        + (entropies?.length ? `, mean entropy ${number(mean(entropies))}` : ""),
     ),
   );
   box.addEventListener("toggle", () => {

@@ -2,8 +2,8 @@ r"""Real gold answers against deliberate variants: equivalent forms are right, a
 
     python -m grading_checks.real_data --data FOLDER --pairs 4000 --seed 0
 
-FOLDER holds gsm8k/test.jsonl, math500/test.jsonl, amc23/test.jsonl and sciknoweval/*.jsonl, as
-their authors publish them. Each variant keeps or changes the value by its construction, so that no
+FOLDER holds gsm8k/test.jsonl, math500/test.jsonl, amc23/test.jsonl and sciknoweval/*.jsonl, or some
+of them, as their authors publish them. Each variant keeps or changes the value by its construction, so that no
 second grader has to say which. What is graded otherwise is printed.
 """
 
@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from podsgrading.multiple_choice import is_letter
 from podslab.tasks import Task, get_task
 
 
@@ -51,8 +52,8 @@ TAKEN_BACK: dict[str, Callable[[str], str]] = {
 
 
 def _integer(text: str) -> int | None:
-    plain = text.replace(",", "")
-    return int(plain) if re.fullmatch(r"-?[0-9]{1,15}", plain) else None
+    is_integer = re.fullmatch(r"-?(?:[0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{1,15})", text)
+    return int(text.replace(",", "")) if is_integer else None
 
 
 def _fraction(text: str) -> Fraction | None:
@@ -95,6 +96,8 @@ def _terminating(value: Fraction) -> str | None:
 
 def _shuffled_list(text: str, chance: random.Random) -> str | None:
     """The items of a plain list in another order."""
+    if _integer(text) is not None:  # "58,500" is one number
+        return None
     items = [item.strip() for item in text.split(",")]
     if len(items) < 2 or any(_integer(item) is None for item in items):
         return None
@@ -153,9 +156,8 @@ ALTERED: dict[str, Change] = {
     "about": _of_integer(lambda number: f"more than {number}"),
     "one of two": _of_integer(lambda number: f"{number} or {number + 2}"),
     "a pair": _of_integer(lambda number: f"({number}, {number})"),
-    "percent": _of_integer(lambda number: rf"{number}\%" if abs(number) > 1 else None),
     "power": _of_integer(lambda number: f"{number}^2" if number not in (0, 1) else None),
-    "factorial": _of_integer(lambda number: f"{number}!" if number > 2 else None),
+    "factorial": _of_integer(lambda number: rf"({number})!" if number > 2 else None),
     "upside down": _of_fraction(
         lambda value: (
             rf"\frac{{{value.denominator}}}{{{value.numerator}}}" if abs(value) != 1 else None
@@ -173,6 +175,9 @@ ALTERED: dict[str, Change] = {
     ),
     "nothing": lambda text, _: "?",
 }
+
+#: In a grade-school answer "(40)!" is 40 with an exclamation mark.
+_NOT_TOLD = {("gsm8k", "factorial")}
 
 # ---- chemistry
 
@@ -243,10 +248,14 @@ def pairs_of(task: str, row: dict[str, Any], chance: random.Random) -> list[Pair
     for is_right, changes in ((True, SAME), (False, ALTERED)):
         for name, change in changes.items():
             answer = change(gold, chance)
-            if answer is not None and (is_right or answer != gold):
+            is_told = answer is not None and (is_right or answer != gold)
+            if is_told and (task, name) not in _NOT_TOLD:
                 how, stated = chance.choice(list(STATED.items()))
                 pairs.append(Pair(task, f"{name}, in {how}", row, stated(answer), is_right))
-    pairs += [Pair(task, how, row, stated(gold), False) for how, stated in TAKEN_BACK.items()]
+
+    # A later box that names no option is passed over where the gold answer is a letter.
+    later = {name: stated for name, stated in TAKEN_BACK.items() if not is_letter(gold)}
+    pairs += [Pair(task, how, row, stated(gold), False) for how, stated in later.items()]
     return pairs
 
 
@@ -260,6 +269,8 @@ def drawn_pairs(data: Path, count: int, seed: int) -> list[Pair]:
         ("amc23", "amc23"),
         ("sciknoweval", "test"),
     ):
+        if not (data / name).is_dir():
+            continue
         task = "math" if name in ("math500", "amc23") else name
         rows = get_task(task).load(split, str(data / name))
         by_task.append([pair for row in rows for pair in pairs_of(task, row, chance)])

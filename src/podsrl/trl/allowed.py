@@ -99,7 +99,8 @@ def _wrong_type(field: Field[Any], kinds: set[str], value: Any) -> str:
     """What is wrong with the type of a value; "" if nothing is."""
     given = f"{field.name}={value!r}"
     if isinstance(value, str) and kinds & {"int", "float"} and "str" not in kinds:
-        return f"{given} is text, and must be a number (YAML reads 1e-5 as text, and 1.0e-5 as a number)"
+        yaml = "YAML reads 1e-5 as text, and 1.0e-5 as a number"
+        return f"{given} is text, and must be a number ({yaml})"
     if isinstance(value, str) and "bool" in kinds and "str" not in kinds:
         return f"{field.name} must be True or False; got {value!r}, and any text counts as True"
     if value is None and kinds in ({"int"}, {"float"}):

@@ -2,9 +2,9 @@ r"""Real gold answers against deliberate variants: equivalent forms are right, a
 
     python -m grading_checks.real_data --data FOLDER --pairs 4000 --seed 0
 
-FOLDER holds gsm8k/test.jsonl, math500/test.jsonl, amc23/test.jsonl and sciknoweval/*.jsonl, or some
-of them, as their authors publish them. Each variant keeps or changes the value by its construction, so that no
-second grader has to say which. What is graded otherwise is printed.
+FOLDER holds gsm8k/test.jsonl, math500/test.jsonl, amc23/test.jsonl, sciknoweval/*.jsonl, or some
+of them, as their authors publish them. Each variant keeps or changes the value by its
+construction, so that no second grader has to say which. What is graded otherwise is printed.
 """
 
 import argparse

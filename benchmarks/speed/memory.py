@@ -325,8 +325,8 @@ before the first step, so without weights. *Generating* has the scoring in it.
 **The formula**: fixed + sequences x (each + tokens x token). The sequences are the n rollouts
 while generating, and the m rows in the update; the step has the larger of the two. The numbers of
 each phase are fitted to GRPO's steps of up to 32 rows alone. They foresee the {count} steps of PODS
-within {worst} %, and GRPO's own within {own} %: all but those with 64 rows of 64 tokens within 2 %.
-Those take less than it says, for a reason that was not found.
+within {worst} %, and GRPO's own within {own} %. That is by the two with 64 rows of 64 tokens, which
+take less than it says, for a reason that was not found; the others are within 0.2 %.
 
 {table}
 

@@ -47,5 +47,5 @@ def test_a_step_of_another_size_is_told_by_its_error():
 def test_the_page_has_each_step_and_what_it_saves():
     text = page(MEASURED)
     assert "64 → 8" in text
-    assert "within\n0.0 %" in text
+    assert "within 0.0 %, and GRPO" in text
     assert text.count("| LoRA |") == 7

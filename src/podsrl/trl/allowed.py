@@ -77,7 +77,8 @@ def refuse_values(args: Any) -> None:
     Raises:
         InvalidInputError: The message names the field, what was given, and what is allowed.
     """
-    kinds = _kinds_by_name(type(args))
+    config: Any = type(args)
+    kinds = _kinds_by_name(config)
     for field in fields(args):
         value = getattr(args, field.name)
         if problem := _wrong_type(field, kinds[field.name], value):

@@ -58,6 +58,84 @@ def test_a_mistyped_setting_says_what_was_meant(given, says):
         PODSConfig("unused", **CPU, **given)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("max_steps", 0, "1 or more, and -1"),
+        ("max_steps", -3, "1 or more, and -1"),
+        ("num_train_epochs", -2, "above 0"),
+        ("num_train_epochs", 0, "above 0"),
+        ("learning_rate", -1e-3, "0 or more"),
+        ("temperature", 0.0, "above 0"),
+        ("temperature", float("nan"), "above 0"),
+        ("top_p", 90, "above 0, up to 1"),
+        ("top_k", -5, "0 or more, and -1"),
+        ("min_p", 2.0, "0 or more, up to 1"),
+        ("beta", -0.1, "0 or more"),
+        ("epsilon", -0.2, "0 or more"),
+        ("max_completion_length", 0, "1 or more"),
+        ("per_device_train_batch_size", -8, "1 or more"),
+        ("gradient_accumulation_steps", 0, "1 or more"),
+        ("num_iterations", 0, "1 or more"),
+        ("save_steps", 0, "above 0"),
+    ],
+)
+def test_a_number_without_a_meaning_is_told_before_a_model_is_loaded(field, value, allowed):
+    with pytest.raises(InvalidInputError, match=f"{field}={value!r}; allowed: {allowed}"):
+        PODSConfig("unused", **CPU, **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("max_steps", -1), ("learning_rate", 0.0), ("top_k", -1), ("top_p", 1.0), ("beta", 0)],
+)
+def test_numbers_at_the_ends_of_their_range_are_taken(field, value):
+    assert getattr(PODSConfig("unused", **CPU, **{field: value}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"gradient_checkpointing": "no"},
+            "gradient_checkpointing must be True or False; got 'no', and",
+        ),
+        ({"log_completions": "false"}, "log_completions must be True or False; got 'false'"),
+        (
+            {"mask_truncated_completions": "False"},
+            "mask_truncated_completions must be True or False",
+        ),
+        ({"shuffle_dataset": "no"}, "shuffle_dataset must be True or False; got 'no'"),
+        ({"rollout_log": "off"}, "rollout_log must be True or False; got 'off'"),
+        ({"max_steps": None}, "max_steps=None, and must be a number; leave it out for -1"),
+        ({"learning_rate": None}, "learning_rate=None, and must be a number"),
+        ({"max_steps": 2.5}, "max_steps=2.5, and must be a whole number"),
+        ({"num_rollouts": 8.5}, "num_rollouts=8.5, and must be a whole number"),
+        ({"reward_weights": [0.0, 0.0]}, "a finite number for each reward function, not all"),
+        ({"reward_weights": [float("nan")]}, "reward_weights=.*a finite number for each"),
+    ],
+)
+def test_a_value_of_another_kind_is_told(given, says):
+    with pytest.raises(InvalidInputError, match=says):
+        PODSConfig("unused", **CPU, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("lr", "learning_rate"),
+        ("epochs", "num_train_epochs"),
+        ("batch_size", "per_device_train_batch_size"),
+        ("max_new_tokens", "max_completion_length"),
+        ("group_size", "num_rollouts"),
+        ("kl_coef", "beta"),
+    ],
+)
+def test_a_field_by_the_name_that_other_trainers_have_is_told(name, meant):
+    with pytest.raises(InvalidInputError, match=f"no field '{name}'; did you mean '{meant}'"):
+        PODSConfig("unused", **CPU, **{name: 1})
+
+
 def test_a_rule_in_the_place_of_a_method_is_told():
     with pytest.raises(KeyError, match="that is a rule"):
         PODSConfig("unused", **CPU, method="max_variance")
@@ -105,6 +183,33 @@ def test_a_function_in_the_place_of_the_model_is_told(reward):
     says = "are swapped" if isinstance(reward, str) else "the model comes first"
     with pytest.raises(InvalidInputError, match=f"model is the function 'digits'; .*{says}"):
         PODSTrainer(digits, reward, args=PODSConfig("unused", **CPU))
+
+
+@pytest.mark.parametrize("given", [print, "wandb", 3, {"a": 1}, len])
+def test_what_is_no_callback_is_told(make_trainer, given):
+    with pytest.raises(InvalidInputError, match=r"callbacks has .*TrainerCallback"):
+        make_trainer(8, callbacks=[given])
+
+
+def test_a_path_without_a_model_is_told(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    for model, says in (
+        (tmp_path / "nowhere", "no such folder"),
+        (str(tmp_path / "nowhere"), "no such folder"),
+        ("./nowhere", "no such folder"),
+        (str(tmp_path / "file"), "no such folder"),
+        (str(tmp_path / "empty"), "neither config.json nor adapter_config.json"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"model is .*{says}"):
+            PODSTrainer(model, digits, args=PODSConfig("unused", **CPU))
+
+
+@pytest.mark.parametrize("role", ["usr", "human", "User", "question", "bot"])
+def test_messages_of_which_the_chat_template_makes_nothing_are_told(make_trainer, role):
+    data = Dataset.from_list([{"prompt": [{"role": role, "content": "1+1"}]}] * 16)
+    with pytest.raises(InvalidInputError, match=f"whose roles are '{role}'"):
+        make_trainer(8, data=data)
 
 
 @pytest.mark.parametrize("column", ["completions", "prompts"])

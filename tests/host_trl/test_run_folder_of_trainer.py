@@ -1,12 +1,13 @@
 """A run of the API is a run: what `PODSTrainer` writes by itself, and never deletes."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from podsrl.errors import RewardError
+from podsrl.errors import InvalidInputError, RewardError
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
 from podsrl.trl import messages
 from podsrl.trl.checkpoint import last_complete
@@ -189,3 +190,55 @@ def test_the_right_answer_is_recorded_by_the_names_that_datasets_have(
     trainer = make_trainer(8, data=data, max_steps=1)
     trainer.train()
     assert set(run_of(trainer).rollouts(1).to_pandas()["answer"]) <= set(dataset["answer"])
+
+
+def with_more_columns(dataset):
+    rows = range(len(dataset))
+    columns = {
+        "level": [row % 5 for row in rows],
+        "source": ["a" * 3_000 for _ in rows],
+        "hard": [row % 2 == 0 for row in rows],
+        "share": [float("nan") if row == 0 else row / 8 for row in rows],
+        "tags": [["x", "y"] for _ in rows],
+    }
+    for name, values in columns.items():
+        dataset = dataset.add_column(name, values)
+    return dataset
+
+
+def test_what_the_dataset_says_of_a_prompt_is_recorded_within_bounds(make_trainer, dataset):
+    trainer = make_trainer(8, data=with_more_columns(dataset), max_steps=1)
+    trainer.train()
+    recorded = [json.loads(text) for text in run_of(trainer).rollouts(1)["data"].to_pylist()]
+    scalars = {*dataset.column_names, "level", "source", "hard", "share"} - {"prompt"}
+    assert all(set(row) == scalars for row in recorded)  # and no list of tags
+    assert {len(row["source"]) for row in recorded} == {1_003}  # and three dots
+    assert {type(row["level"]) for row in recorded} == {int}
+    assert {type(row["hard"]) for row in recorded} == {bool}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "recorded"), [(["level"], ["level"]), (["hard", "level"], ["hard", "level"])]
+)
+def test_the_columns_to_record_can_be_chosen(make_trainer, dataset, chosen, recorded):
+    trainer = make_trainer(
+        8, data=with_more_columns(dataset), max_steps=1, rollout_log_columns=chosen
+    )
+    trainer.train()
+    rows = run_of(trainer).rollouts(1)["data"].to_pylist()
+    assert {tuple(json.loads(text)) for text in rows} == {tuple(recorded)}
+
+
+def test_no_columns_are_recorded_where_none_is_chosen(make_trainer, dataset):
+    trainer = make_trainer(8, data=dataset, max_steps=1, rollout_log_columns=[])
+    trainer.train()
+    assert run_of(trainer).rollouts(1)["data"].null_count == 16
+
+
+@pytest.mark.parametrize(
+    ("chosen", "says"),
+    [(["answr"], "did you mean 'answer'"), ("answer", "must be a list"), ([1], "must be a list")],
+)
+def test_a_column_to_record_that_is_none_is_told(make_trainer, dataset, chosen, says):
+    with pytest.raises(InvalidInputError, match=says):
+        make_trainer(8, data=dataset, rollout_log_columns=chosen)

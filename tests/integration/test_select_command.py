@@ -209,3 +209,35 @@ def test_fields_can_be_named_as_for_inspect_and_steps_are_told_apart(capsys, tmp
     asked = fails(["select", str(path), "--keep", "1"], capsys)
     assert "no field 'reward'" in asked
     assert "name it with --reward" in asked or "--reward FIELD" in asked
+
+
+@pytest.mark.parametrize(
+    ("rewards", "said"),
+    [
+        ({"a": [1, 1, 1], "b": [0, 0, 0]}, "the rewards of each group are equal"),
+        ({"a": [True, True], "b": [True, True]}, "the rewards of each group are equal"),
+        ({"a": [1, None, 1]}, "the rewards of each group are equal"),
+        ({"a": [None, None], "b": [None]}, "no rollout has a reward"),
+        ({"a": [0.5]}, "the rewards of each group are equal"),
+    ],
+)
+def test_where_no_rewards_differ_it_is_told(rewards, said, capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    write_rollouts(path, rewards)
+    assert main(["select", str(path), "--keep", "2", "--output", str(tmp_path / "k.jsonl")]) == 0
+    assert f"note: {said}, so that any choice is as good" in capsys.readouterr().err
+
+
+def test_where_one_group_has_two_rewards_nothing_is_told(capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    write_rollouts(path, {"a": [1, 1, 1], "b": [0, 1, 0]})
+    assert main(["select", str(path), "--keep", "2", "--output", str(tmp_path / "k.jsonl")]) == 0
+    assert "note:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[", '[{"a": 1}]', '\n [{"a": 1},\n{"a": 2}]', "[]", "\ufeff[1]"])
+def test_one_json_list_is_told_from_lines(text, capsys, tmp_path):
+    path = tmp_path / "rollouts.json"
+    path.write_text(text, encoding="utf-8")
+    message = fails(["select", str(path), "--keep", "2"], capsys)
+    assert "is one JSON list, and JSONL has a rollout on each line" in message

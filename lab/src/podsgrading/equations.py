@@ -36,7 +36,7 @@ _SPACE = re.compile(r"\\[,;!: ]|\\(?:left|right|quad)(?![a-zA-Z])")
 
 # Marks on one substance.
 _STATE = re.compile(
-    r"_?\{?\((?:aq|s|l|g|ppt|conc|dil|cr|liq|solid|gas)\.?\)\}?|[\u2191\u2193]|\\(?:up|down)arrow",
+    r"_?\{?\((?:aq|s|l|g|ppt|conc|dil|cr|liq|solid|gas|)\.?\)\}?|[\u2191\u2193]|\\(?:up|down)arrow",
     re.IGNORECASE,
 )
 _CARET = re.compile(r"\^\s?\{?\s?([0-9]{0,3})\s?([+-])\s?([0-9]{0,3})\s?\}?")

@@ -256,6 +256,21 @@ SETS_WRONG = r"""
 (2,\infty) :: \{x \mid x \ge 2\} // \{x \in \mathbb{Z} \mid x > 2\} // \{y \mid x > 2\}
 """
 
+# A fraction may have two minus signs; what stands behind a bracket belongs to the number.
+SIGNS_RIGHT = r"""
+\frac{1}{16} :: -\frac{-1}{16} // \frac{-1}{-16} // - \dfrac{ -1 }{16} //
+    x = -\frac{-1}{16} // -\tfrac{-2}{32}
+-\frac{1}{3} :: \frac{-1}{3} // \frac{1}{-3} // -\frac{-1}{-3} // -\frac{1}{3}
+5 :: (5) // \left(5\right) // [5] // (5). // \frac{-10}{-2}
+"""
+SIGNS_WRONG = r"""
+\frac{1}{16} :: \frac{-1}{16} // -\frac{1}{16} // -\frac{-1}{-16} //
+    2-\frac{-1}{16} // \frac{1}{-16}
+-\frac{1}{3} :: -\frac{-1}{3} // \frac{-1}{-3}
+5 :: (5)! // \left(5\right)! // [5]! // ((5))! // (5)' // (5)^2 // 5! // 5!!
+120 :: (120)! // \frac{-120}{1}
+"""
+
 # An answer that is taken back is none; one is in its place if the text states it.
 RETRACTED_RIGHT = r"""
 7 :: \boxed{7}. Wait, let me double-check: 3 + 4 = 7. Yes, the answer is 7. //
@@ -340,6 +355,7 @@ def declares(text):
         pytest.param(CUT_OFF_RIGHT, CUT_OFF_WRONG, id="boxes that are cut off"),
         pytest.param(BARE_BOXES_RIGHT, BARE_BOXES_WRONG, id="boxes without braces"),
         pytest.param(SETS_RIGHT, SETS_WRONG, id="sets"),
+        pytest.param(SIGNS_RIGHT, SIGNS_WRONG, id="two signs, and signs behind brackets"),
         pytest.param(RETRACTED_RIGHT, RETRACTED_WRONG, id="answers that are taken back"),
     ],
 )

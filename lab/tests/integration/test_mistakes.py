@@ -132,3 +132,42 @@ def test_steps_of_two_processes_out_of_order_end_a_command_in_one_line(
     assert said.count("\n") == 1
     assert f"{path} has step" in said
     assert "several runs wrote into this folder" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--dryrun"], "unknown option --dryrun; did you mean '--dry-run'"),
+        (["--dry_run"], "unknown option --dry_run; did you mean '--dry-run'"),
+        (["--dry-run", "--max_steps", "0"], "max_steps=0; allowed: 1 or more"),
+        (["--dry-run", "--max_steps", "-3"], "max_steps=-3; allowed: 1 or more"),
+        (["--dry-run", "--temperature", "0"], "temperature=0.0; allowed: above 0"),
+        (["--dry-run", "--gradient_accumulation_steps", "0"], "gradient_accumulation_steps=0;"),
+        (["--dry-run", "--per_device_train_batch_size", "-8"], "per_device_train_batch_size=-8;"),
+        (["--dry-run", "--lora_r", "8"], "lora_r is given, and use_peft is not"),
+        (["--dry-run", "--lora-alpha=8"], "lora_alpha is given, and use_peft is not"),
+        (["--dry-run", "--deepspeed", "none.json"], "deepspeed"),
+    ],
+)
+def test_a_dry_run_refuses_what_a_run_would_do_otherwise(bed, capsys, words, says):
+    assert main(["train", "--config", "right.yaml", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["demo", "comparison-0.yaml", "demo-smollm2"])
+def test_a_config_of_a_comparison_is_no_runs(bed, capsys, name):
+    assert main(["train", "--config", name, "--dry-run"]) == 2
+    assert f"with several arms: pods compare --config {name}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nowhere", "owner/nowhere", "gpt2"])
+def test_a_dry_run_says_that_it_did_not_ask_the_hub(bed, capsys, name):
+    assert main(["train", "--config", "right.yaml", "--model", name, "--dry-run"]) == 0
+    assert f"there is no folder {name}: when the run starts, the hub" in capsys.readouterr().out
+    assert main(["train", "--config", "right.yaml", "--dry-run"]) == 0
+    assert "the hub" not in capsys.readouterr().out
+
+
+def test_a_config_given_to_recommend_is_told(bed, capsys):
+    assert main(["recommend", "right.yaml"]) == 2
+    assert "right.yaml is a config, and no run" in capsys.readouterr().err

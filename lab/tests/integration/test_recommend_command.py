@@ -18,6 +18,7 @@ from podslab.recommend.known_worth import (
 )
 from podslab.recommend.logs import read_logs
 from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
+from podslab.recommend.memory_of_rollouts import rollouts_in_words
 from podslab.statistics.worth import Ratio, StepValue
 from podsrl.cli import main
 from podsrl.errors import InvalidInputError
@@ -326,6 +327,39 @@ def test_runs_of_two_sizes_say_how_many_rows_of_a_pass_fit_into_a_memory(tmp_pat
     assert "Within 2.00 GiB: not even one row" in said_of(tmp_path, "--memory", 2, capsys=capsys)
 
 
+def steps_with_peaks(*peaks: float | None) -> MeasuredSteps:
+    """Steps of n = m, 2 m, 4 m, ... and of all rows of 4 m, with these peaks in GiB."""
+    steps = [
+        MeasuredStep(
+            "grpo" if ratio == 1 else "pods",
+            ratio,
+            rows=8,
+            seconds={"update": 1.0},
+            steps=3 if peak is not None else 0,
+            peak_memory=None if peak is None else peak * 2**30,
+        )
+        for ratio, peak in zip((1.0, 2.0, 4.0, 8.0, 16.0), peaks, strict=True)
+    ]
+    all_rows = MeasuredStep("grpo", 1.0, rows=32, steps=3, peak_memory=40 * 2**30)
+    return MeasuredSteps(of="train.py", machine="", steps=[*steps, all_rows])
+
+
+@pytest.mark.parametrize(
+    ("peaks", "within", "says"),
+    [
+        ((20, 20, 20, 24, 40), 32, "up to n = 12 m (measured)"),  # 8 + 2 x n/m
+        ((20, 20, 20, 24, 40), 44, "up to n = 18 m (a prediction, by a line through the peaks)"),
+        ((20, 20, 20, 24, 40), 20, "up to n = 6 m (measured)"),
+        ((20, 20, 20, 20.1, 20.2), 24, "n = 16 m and less, as measured. The update decides"),
+        ((20, 20, 20, 20, None), 24, "n = 8 m and less, as measured"),
+        ((20, 20, 20, 24, 40), 10, "not even grpo with n = m, whose update takes 20"),
+        ((None, None, None, None, None), 10, "these steps can't say"),
+    ],
+)
+def test_steps_of_a_script_say_how_many_rollouts_fit_into_a_memory(peaks, within, says):
+    assert says in rollouts_in_words(steps_with_peaks(*peaks), within * 2**30)
+
+
 def test_runs_of_one_size_cant_say_how_memory_grows(tmp_path, capsys):
     write_run(tmp_path / "a", per_device_train_batch_size=8)
     write_run(tmp_path / "b", per_device_train_batch_size=8)
@@ -394,7 +428,6 @@ def test_a_script_that_fails_as_it_is_is_told(tmp_path, monkeypatch, capsys):
     [
         (["none.py"], "there is no script none.py"),
         (["a.py", "b"], "a script's own arguments stand within its quotes"),
-        (["a.py", "--memory", "8"], "--memory is for folders of runs"),
         (["runs", "--steps", "3"], "--steps is for a script"),
         (["'a.py"], "is no command"),
     ],

@@ -87,11 +87,27 @@ def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
         near = suggestion(name, options, "the command's --help lists the options")
         raise InvalidInputError(f"unknown option {name}; {near}")
 
+    _refuse_other_spellings(fields, options)
     args = parser.parse_args(own_words)
     args.fields = fields
     args.command = command
     _show_messages()
     return int(module.run(args))
+
+
+def _refuse_other_spellings(words: Sequence[str], options: Sequence[str]) -> None:
+    """Refuse --dryrun and --dry_run, which are no field of a config, but --dry-run."""
+
+    def letters(option: str) -> str:
+        return option.partition("=")[0].replace("-", "").replace("_", "")
+
+    meant = {letters(option): option for option in options}
+    for word in words:
+        if word.startswith("--") and letters(word) in meant:
+            name = word.partition("=")[0]
+            raise InvalidInputError(
+                f"unknown option {name}; did you mean {meant[letters(word)]!r}?"
+            )
 
 
 def _without_verb(words: list[str], verbs: dict[str, str]) -> int:

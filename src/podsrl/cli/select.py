@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInputError("parquet can't be printed; say where to write with --output")
 
     groups = _rewards_of_groups(rows, args.rollouts, fields_of(args))
+    _tell_of_no_contrast(groups)
     kept = _select(groups, args)
     if not is_parquet:
         _write_lines(source, kept, output)
@@ -138,9 +139,23 @@ def _select(groups: Sequence[dict[int, float]], args: argparse.Namespace) -> lis
     )
 
 
+def _tell_of_no_contrast(groups: Sequence[dict[int, float]]) -> None:
+    """Say where no group has two rewards, so that nothing is to be chosen by them."""
+    rewards = [{reward for reward in group.values() if reward == reward} for group in groups]
+    if any(len(different) > 1 for different in rewards):
+        return
+    what = "the rewards of each group are equal" if any(rewards) else "no rollout has a reward"
+    print(f"note: {what}, so that any choice is as good, and none teaches", file=sys.stderr)
+
+
 def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
     """The rollouts of a JSONL file, and its lines."""
     text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    if text.lstrip().startswith(b"["):
+        raise InvalidInputError(
+            f"{path} is one JSON list, and JSONL has a rollout on each line: write it so, as by"
+            " `jq -c '.[]'`"
+        )
     rows: list[dict[str, Any]] = []
     lines: list[bytes] = []
     for number, line in enumerate(text.split(b"\n"), start=1):

@@ -79,6 +79,12 @@ COLUMNS = (
     Column("tokens", "int64", "of the completion", index="INTEGER", filter="number"),
     Column("answer", "string", "the right answer, where the data has one", optional=True),
     Column(
+        "data",
+        "string",
+        "the texts, numbers and truth values of its row of the dataset, as a JSON object",
+        optional=True,
+    ),
+    Column(
         "turns",
         "string",
         "of a rollout with tools: its turns as JSON; null: one answer",

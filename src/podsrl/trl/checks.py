@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from podsrl.errors import InvalidInputError, PodsError, RewardError
+from podsrl.errors import InvalidInputError, PodsError, RewardError, suggestion
 from podsrl.rollout_log.turns import text_of
 from podsrl.trl.config import PODSConfig
 
@@ -60,6 +60,7 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
     _check_dataset_has_prompts(dataset, environments)
     _check_number_of_prompts(args, dataset)
     _check_stream(args, dataset)
+    _check_recorded_columns(args, dataset)
     if environments is None:
         _check_selection_weights(args, reward_funcs)
 
@@ -91,6 +92,16 @@ def _check_are_functions(reward_funcs: Any, environments: Any) -> None:
             raise InvalidInputError(
                 f"reward_funcs has {function!r:.80}, and must have functions: give the function"
                 " itself, not what it returns"
+            )
+
+
+def check_callbacks(callbacks: Any) -> None:
+    """Refuse what is no callback, such as a function."""
+    for callback in callbacks or ():
+        if not hasattr(callback, "on_train_begin"):
+            raise InvalidInputError(
+                f"callbacks has {callback!r:.80}, and must have instances of"
+                " transformers.TrainerCallback: a class with a method such as on_step_end"
             )
 
 
@@ -149,6 +160,19 @@ def _check_stream(args: PODSConfig, dataset: Any) -> None:
         )
 
 
+def _check_recorded_columns(args: PODSConfig, dataset: Any) -> None:
+    """Refuse a column to record that the dataset lacks; of some streams it isn't known."""
+    columns = getattr(dataset, "column_names", None)
+    if not isinstance(columns, list):
+        return
+    for name in args.rollout_log_columns or ():
+        if name not in columns:
+            raise InvalidInputError(
+                f"rollout_log_columns has {name!r}, and train_dataset has no such column;"
+                f" {suggestion(name, columns)}"
+            )
+
+
 def _check_selection_weights(args: PODSConfig, reward_funcs: Any) -> None:
     functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
     weights = args.selection_weights
@@ -204,7 +228,12 @@ def check_prompts(dataset: Any, name: str) -> None:
 
 
 def check_model(model: Any, reward_funcs: Any) -> None:
-    """Refuse a function in the place of the model: the first two arguments are easily swapped."""
+    """Refuse a function in the place of the model, and a path where no model is.
+
+    The first two arguments are easily swapped.
+    """
+    if isinstance(model, str | Path):
+        _check_model_folder(str(model))
     if not callable(model) or isinstance(model, torch.nn.Module | type):
         return
     name = getattr(model, "__name__", type(model).__name__)
@@ -213,6 +242,46 @@ def check_model(model: Any, reward_funcs: Any) -> None:
     raise InvalidInputError(
         f"model is the function {name!r}; {hint}: PODSTrainer(model, reward, args=...)"
     )
+
+
+def _check_model_folder(name: str) -> None:
+    """A path leads to a folder with a model; any other name may be one of the hub's."""
+    folder = Path(name).expanduser()
+    if folder.exists() or name.startswith(("/", "./", "../", "~")):
+        if not folder.is_dir():
+            raise InvalidInputError(f"model is {name!r}, and there is no such folder")
+        if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+            raise InvalidInputError(
+                f"model is {name!r}, and that folder holds none: neither config.json nor"
+                " adapter_config.json is there"
+            )
+
+
+def check_first_prompt(dataset: Any, tokenizer: Any) -> None:
+    """Refuse messages of which the chat template makes nothing, as of an unknown role.
+
+    Args:
+        dataset: The training dataset, of which the first prompt is read; None or a stream: nothing.
+        tokenizer: The trainer's processing class.
+
+    Raises:
+        InvalidInputError: The first prompt would be empty; the message says its roles.
+    """
+    if not hasattr(dataset, "__len__") or not getattr(tokenizer, "chat_template", None):
+        return
+    prompt = dataset[0].get("prompt")
+    if not isinstance(prompt, list) or not all(isinstance(one, Mapping) for one in prompt):
+        return
+    try:
+        text = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=False)
+    except Exception:  # noqa: BLE001 (the template's own error names what it misses when it is used)
+        return
+    if isinstance(text, str) and not text.strip():
+        roles = ", ".join(repr(message.get("role")) for message in prompt)
+        raise InvalidInputError(
+            f"the chat template makes nothing of the first prompt of train_dataset, whose roles are"
+            f" {roles}: a message of the user has the role 'user'"
+        )
 
 
 def check_parameters(functions: Sequence[Any], dataset: Any, name: str) -> None:

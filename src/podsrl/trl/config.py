@@ -14,6 +14,7 @@ from podsrl.methods import METHODS, complete_selection, resolve_method
 from podsrl.rewards import are_weights, is_number
 from podsrl.rules import RULES, register_rule
 from podsrl.selection import Selection
+from podsrl.trl.allowed import refuse_values
 from podsrl.trl.rounds import PromptRounds, RolloutRounds, Rounds
 from podsrl.trl.seam import swapped
 
@@ -149,9 +150,14 @@ class PODSConfig(GRPOConfig):
         "With report_to='trackio': log the rollouts of each logged step as Trackio's traces, kept"
         " and dropped, with the rule and the advantage.",
     )
+    rollout_log_columns: list[str] | None = described(  # noqa: RUF009 (it gives a field)
+        None,
+        "Columns of the dataset to record with each rollout, where they hold a text, a number, True"
+        " or False. Default: all such columns, of texts the first 1,000 characters; []: none.",
+    )
 
     def __post_init__(self) -> None:
-        _refuse_what_yaml_made(self)
+        refuse_values(self)
         self._register_callable_rule()
         selection = self._complete_by_method()
         self._check_as_grpo()
@@ -363,6 +369,14 @@ class PODSConfig(GRPOConfig):
                 raise InvalidInputError(f"{name} must be an integer of at least 0; got {value!r}")
             if value and not self.rollout_log:
                 raise InvalidInputError(f"{name}={value} needs rollout_log=True")
+        columns = self.rollout_log_columns
+        if columns is not None and not (
+            isinstance(columns, list) and all(isinstance(name, str) for name in columns)
+        ):
+            raise InvalidInputError(
+                "rollout_log_columns must be a list of names of the dataset's columns; got"
+                f" {columns!r}"
+            )
         weights = self.selection_weights
         if weights is not None and not (isinstance(weights, list) and are_weights(weights)):
             raise InvalidInputError(
@@ -406,7 +420,7 @@ def check_advantages(
 
 _init_by_fields = PODSConfig.__init__
 
-#: What users of other trainers, or readers of the paper, call our fields.
+#: What users of other trainers, or readers of the paper, call the fields.
 _OTHER_NAMES = {
     "n": "num_rollouts",
     "m": "num_generations",
@@ -414,6 +428,16 @@ _OTHER_NAMES = {
     "down_sampling_rule": "downsampling_rule",
     "baseline": "advantage_baseline",
     "skip_fillers": "skip_zero_advantage",
+    "group_size": "num_rollouts",
+    "num_samples": "num_rollouts",
+    "rollout_n": "num_rollouts",
+    "lr": "learning_rate",
+    "epochs": "num_train_epochs",
+    "batch_size": "per_device_train_batch_size",
+    "max_new_tokens": "max_completion_length",
+    "max_tokens": "max_completion_length",
+    "kl_coef": "beta",
+    "clip_range": "epsilon",
 }
 
 
@@ -431,22 +455,6 @@ def _init_by_known_fields(self: PODSConfig, *args: Any, **kwargs: Any) -> None:
 PODSConfig.__init__ = update_wrapper(  # type: ignore[method-assign]
     _init_by_known_fields, _init_by_fields
 )
-
-
-def _refuse_what_yaml_made(args: Any) -> None:
-    """Refuse values that YAML reads otherwise than they are meant: "1e-5" as text, no as False."""
-    for field_ in fields(args):
-        value = getattr(args, field_.name)
-        is_number = isinstance(field_.default, int | float) and not isinstance(field_.default, bool)
-        if is_number and isinstance(value, str):
-            raise InvalidInputError(
-                f"{field_.name}={value!r} is text, and must be a number (YAML reads 1e-5 as text,"
-                " and 1.0e-5 as a number)"
-            )
-        if field_.name.endswith("_strategy") and value is False:
-            raise InvalidInputError(
-                f"{field_.name}=False; write 'no' in quotes, which YAML reads as False without"
-            )
 
 
 def why_all_rows_pass(args: Any) -> str:

@@ -1,5 +1,6 @@
 """The one writer of a training run's folder, for `PODSTrainer` by itself and for `pods train`."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,6 +144,7 @@ class RunRecorder(TrainerCallback):
             selected,
             advantages_P_N,
             tokenizer,
+            data_columns=self.args.rollout_log_columns,
             token_ends=self._token_ends,
             images=self.args.rollout_log_images,
         )
@@ -206,10 +208,40 @@ def _right_answer(row: Mapping[str, Any]) -> Any:
     return next((row[name] for name in _ANSWERS if row.get(name) is not None), None)
 
 
+#: Bounds of what is recorded of a dataset row: columns, and characters of a text.
+_MOST_COLUMNS = 32
+_LONGEST_TEXT = 1_000
+
+
+def _data_of(row: Mapping[str, Any], chosen: list[str] | None) -> str | None:
+    """What a dataset row says of its rollouts, as a JSON object; None if that is nothing.
+
+    It has the row's texts, which are cut where they are long, numbers and truth values. The prompt
+    has a column of its own.
+
+    Args:
+        row: A row of the dataset.
+        chosen: The columns to record; None: the first ones that the row has.
+    """
+    names = [name for name in row if name != "prompt"] if chosen is None else chosen
+    scalars = {name: row[name] for name in names if isinstance(row.get(name), str | int | float)}
+    if not scalars:
+        return None
+    bounded = dict(list(scalars.items())[:_MOST_COLUMNS]) if chosen is None else scalars
+    cut = {
+        name: f"{value[:_LONGEST_TEXT]}..."
+        if isinstance(value, str) and len(value) > _LONGEST_TEXT
+        else value
+        for name, value in bounded.items()
+    }
+    return json.dumps(plain(cut), ensure_ascii=False)
+
+
 def rollout_columns(
     selected: KeptRows,
     advantages_P_N: np.ndarray,
     tokenizer: Any,
+    data_columns: list[str] | None = None,
     token_ends: TokenEnds | None = None,
     images: int = 0,
 ) -> Callable[[], RolloutColumns]:
@@ -219,10 +251,11 @@ def rollout_columns(
     tokenizer, which is in use while a thread writes. The texts are made when it is called.
 
     Args:
-        selected: What was generated, and what of it is kept.
-        advantages_P_N: The advantages of the update.
-        tokenizer: What decodes prompts.
-        token_ends: What finds tokens in a text, where values of tokens are logged.
+        selected: What was generated and which of it is kept.
+        advantages_P_N: The advantages that the update sees.
+        tokenizer: Decodes the prompts.
+        data_columns: The columns of the dataset to record; None: all that hold a scalar.
+        token_ends: Finds tokens in a text, where values of tokens are logged.
         images: The images of each rollout that are logged, at most.
     """
     rollouts = selected.rollouts
@@ -239,7 +272,8 @@ def rollout_columns(
 
     completions = list(columns["completion"] or ())
     images_of_rows = list(columns.get("images") or [None] * len(places))
-    answers = [_right_answer(row) for row in columns["row"] or ()]
+    dataset_rows = list(columns["row"] or ())
+    answers = [_right_answer(row) for row in dataset_rows]
     kept = selected.kept_P_N.ravel()[places]
     advantages = np.where(kept, advantages_P_N.ravel()[places], np.nan)
     by_function_F = rollouts.by_function_P_N_F.flatten(0, 1)[places].T.tolist()
@@ -248,6 +282,7 @@ def rollout_columns(
         "rollout": [place % n for place in places],
         "prompt": [text_of_prompt[ids] for ids in prompts],
         "answer": [None if answer is None else str(answer) for answer in answers],
+        "data": [_data_of(row, data_columns) for row in dataset_rows],
         "reward": rollouts.rewards.total_P_N.ravel()[places].tolist(),
         "kept": kept.tolist(),
         "advantage": advantages.tolist(),

@@ -13,7 +13,9 @@ from podsrl.trl.checkpoint import last_complete, tell_of_passed_over
 from podsrl.trl.checks import (
     asks_for_group_size,
     check_arguments,
+    check_callbacks,
     check_environments,
+    check_first_prompt,
     check_model,
     check_parameters,
     reads_num_generations,
@@ -91,6 +93,7 @@ class PODSTrainer(Seam):
         args = PODSConfig() if args is None else args
         _refuse_unknown(kwargs)
         check_model(model, reward_funcs)
+        check_callbacks(kwargs.get("callbacks"))
         check_arguments(args, reward_funcs, kwargs.get("environment_factory"), train_dataset)
         functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         if kwargs.get("rollout_func") is None:  # it may add columns
@@ -116,6 +119,8 @@ class PODSTrainer(Seam):
         self.pods = DownSampling(self, args)
         if self.environment_factories is not None:
             check_environments(self.pods.host.environment_pool, train_dataset, "train_dataset")
+        elif kwargs.get("rollout_func") is None:
+            check_first_prompt(train_dataset, self.processing_class)
         self._pods_check_reward_functions()
 
         self._pods_name_method()

@@ -55,6 +55,10 @@ _NUMBER = re.compile(
 
 # Notation that is rewritten before numbers are looked for.
 _FRACTION = re.compile(r"\\frac\s?\{\s?(-?[0-9]+)\s?\}\s?\{\s?([0-9]+)\s?\}")
+_MINUS_TWICE = re.compile(
+    r"^\s*-\s*\\frac\s?\{\s?-\s?(?=[0-9]+\s?\}\s?\{\s?[0-9])"
+    r"|\\frac\s?\{\s?-\s?(?=[0-9]+\s?\}\s?\{\s?-)"
+)
 _MINUS_BELOW = re.compile(r"\\frac\s?\{\s?([0-9]+)\s?\}\s?\{\s?-\s?([0-9]+)\s?\}")
 _TEN_TO = re.compile(
     r"(?P<factor>\\times\s?|\\cdot\s?|[*x^}.0-9]\s?)?"
@@ -175,8 +179,26 @@ def _brackets_match(text: str) -> bool:
     return all(text.count(pair[0]) == text.count(pair[1]) for pair in _BRACKETS)
 
 
+def _without_two_minuses(text: str) -> str:
+    r"""`text` with 1/2 for what begins as -\frac{-1}{2}, and for \frac{-1}{-2}.
+
+    A minus between two terms is not the fraction's: "3 - \frac{-1}{2}" is to be worked out.
+
+    >>> _without_two_minuses(r"-\frac{-1}{2}"), _without_two_minuses(r"\frac{-1}{-2}")
+    ('\\frac{1}{2}', '\\frac{1}{2}')
+    """
+    match = _MINUS_TWICE.search(text)
+    if match is None:
+        return text
+    rest = text[match.end() :]
+    if not match[0].lstrip().startswith("-"):
+        rest = re.sub(r"\{\s?-\s?", "{", rest, count=1)
+    return f"{text[: match.start()]}\\frac{{{rest}"
+
+
 def _rewritten(text: str) -> str:
     """`text` with fractions as 1/2, powers of ten as 1e3, and units' powers as superscripts."""
+    text = _without_two_minuses(text)
     text = _MINUS_BELOW.sub(r"\\frac{-\1}{\2}", text)
     text = _FRACTION.sub(r" \1/\2 ", text)
     # 10^3 alone; after a factor, 2 x 10^3, it belongs to the number.
@@ -283,8 +305,8 @@ def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None
     value = _value(match)
     if value is None or before.isalnum() or after in ("^", "_", "\\"):
         return None, end
-    if not prose and after in ("!", "'"):
-        return None, end  # a factorial, a derivative
+    if not prose and text[end:].lstrip(")]} ")[:1] in ("!", "'"):
+        return None, end  # a factorial, a derivative, also of (5)
     if match["denominator"] is None and _PARTS.match(text, end):
         return None, end
     if before and before in "_^.\\}!":

@@ -38,7 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=number(float),
         metavar="GIB",
-        help="of a device: says how many rows of a pass fit, by runs with passes of several sizes",
+        help="of a device: of a script, the largest n that fits; of runs with passes of several"
+        " sizes, the most rows of a pass",
     )
 
 
@@ -74,9 +75,8 @@ def _of_script(args: argparse.Namespace, words: list[str]) -> int:
         from podslab.own_script.measure_steps import StepsWanted, measure_steps
         from podslab.recommend.answer import answer
         from podslab.recommend.known_worth import known_worths, read_worths
+        from podslab.recommend.memory_of_rollouts import rollouts_in_words
 
-    if args.memory is not None:
-        raise InvalidInputError("--memory is for folders of runs: leave it out")
     wanted = StepsWanted(
         script=words[0],
         arguments=tuple(words[1:]),
@@ -87,6 +87,8 @@ def _of_script(args: argparse.Namespace, words: list[str]) -> int:
     )
     measured = measure_steps(wanted, lambda line: print(line, file=sys.stderr, flush=True))
     print(answer(measured, known_worths(read_worths(wanted.folder))))
+    if args.memory is not None:
+        print(rollouts_in_words(measured, args.memory * 2**30))
     return 0
 
 

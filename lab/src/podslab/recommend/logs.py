@@ -48,6 +48,10 @@ def read_logs(sources: Sequence[Path]) -> MeasuredSteps:
 
 
 def _read(source: Path) -> list[MeasuredStep]:
+    if source.suffix in (".yaml", ".yml"):
+        raise InvalidInputError(
+            f"{source} is a config, and no run: give the output_dir of one that was trained with it"
+        )
     if source.is_file() and source.name != "trainer_state.json":
         return [_of_verl(source)]
     if source.is_dir() and any(source.rglob("config.yaml")):

@@ -284,19 +284,12 @@ def _llama() -> tuple[str, str]:
 
 
 _ON_FRONT = (
-    Quote(README, "a step of 64 → 16 was worth {} of GRPO with 16, and took {} times", _sixty_four),
+    Quote(README, "taught as much as {} steps of GRPO with 16, and took {} times", _sixty_four),
     Quote(
         README,
-        "took {} of GRPO's step and more; 64 → 16 took {} times as long for 3B, and {} times",
-        lambda: (_share_of_generating("3B"), *_costs_on_h200()),
+        "a step of 64 → 16 of a model of 3B took {} times as long",
+        lambda: (_costs_on_h200()[0],),
     ),
-    Quote(
-        README,
-        "is worth {} (GSM8K) and {} (MATH), and cost {} and {}",
-        lambda: (_sixty_four()[0], _math()[0], _sixty_four()[1], _math()[1]),
-    ),
-    Quote(README, "it is worth {} by right answers", lambda: _llama()[:1]),
-    Quote(README, "Random rows are worth {}", lambda: (worth_of(_random_rows()),)),
 )
 _IN_EVIDENCE = (
     Quote(EVIDENCE, "is worth {} steps of GRPO on GSM8K with Qwen2.5-3B, and took {}", _sixty_four),

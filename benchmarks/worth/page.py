@@ -1,5 +1,7 @@
 """The tables of what a step is worth and costs. The sentences around them are written by hand."""
 
+from collections.abc import Sequence
+
 from benchmarks.frozen.tables import points
 from benchmarks.markdown import table
 from benchmarks.worth import authors, ours
@@ -97,25 +99,36 @@ def of_ours() -> list[str]:
 
 
 def front() -> list[str]:
-    """What the README shows of our comparison, a row for each set of questions."""
+    """What the README shows: three settings of the authors, and ours as ranges over four sets."""
+    (gsm8k,) = [setting for setting in authors.SIZES if setting.n == 64]
+    named = {
+        "authors: GSM8K, Qwen2.5-3B, one L40S": gsm8k,
+        "authors: MATH, Qwen2.5-3B, one L40S": authors.MATH,
+        "authors: GSM8K, Llama-3.2-3B, one L40S": authors.LLAMA,
+    }
     rows = []
-    for stage in ours.SHORT:
-        found = ours.value(stage, "pods")
-        others = [ours.value(stage, arm).gain for arm in ("max_contrast", "rejection-sampling")]
-        samples = ours.samples_at_the_end(stage, "pods", ours.REFERENCE)
-        rows.append(
-            [
-                stage.set,
-                f"{100 * ours.right_at_start(stage):.0f} %",
-                str(found.worth),
-                str(found.cost),
-                f"**{found.gain}**",
-                f"{100 * samples.mean:+.1f}",
-                *map(str, others),
-            ]
-        )
-    heads = ["set", "samples right at the start", "PODS: worth", "cost", "worth / cost"]
-    return table([*heads, "pass@1 at the end", "max_contrast", "rejection-sampling"], rows)
+    for name, setting in named.items():
+        found = authors.value(setting)
+        ratios = (found.worth, found.cost, found.gain)
+        rows.append([name, f"{setting.n} → {setting.m}", *map(str, ratios)])
+
+    values = [ours.value(stage, "pods") for stage in ours.SHORT]
+    rows.append(
+        [
+            "ours: four sets of sums, 0.8 million parameters, two cores",
+            "32 → 8",
+            _range([value.worth for value in values]),
+            _range([value.cost for value in values]),
+            _range([value.gain for value in values]),
+        ]
+    )
+    return table(["right answers, in whose runs", "n → m", "worth", "cost", "worth / cost"], rows)
+
+
+def _range(ratios: Sequence[Ratio | None]) -> str:
+    """The least and the greatest of some ratios."""
+    values = [ratio.value for ratio in ratios if ratio is not None]
+    return f"{min(values):.2f} to {max(values):.2f}"
 
 
 def beside_large_batches() -> list[str]:

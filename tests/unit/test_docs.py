@@ -383,13 +383,6 @@ def test_the_navigation_names_every_page():
     assert set(in_nav) == {page.name for page in (ROOT / "docs").glob("*.md")}
 
 
-def test_the_table_of_trainers_is_the_same_in_both_places():
-    texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "docs/other-trainers.md")]
-    tables = [re.findall(r"^\| trainer \|.*?\n\n", text, re.M | re.S) for text in texts]
-    [readme], [page] = tables
-    assert readme.replace("](docs/other-trainers.md#", "](#").replace("](docs/", "](") == page
-
-
 #: Pages that show how to begin.
 LEADING = (
     "README.md",
@@ -455,7 +448,7 @@ def test_the_page_of_methods_says_what_each_method_is():
         assert source == "ours" or set(papers) <= set(re.findall(r"\d{4}\.\d{5}", source)), name
 
 
-@pytest.mark.parametrize("page", ["README.md", "AGENTS.md", "docs/methods.md"])
+@pytest.mark.parametrize("page", ["AGENTS.md", "docs/methods.md"])
 def test_every_method_is_named_where_methods_are_listed(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert [name for name in podsrl.METHODS if f"`{name}`" not in text] == []

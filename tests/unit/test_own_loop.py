@@ -11,7 +11,9 @@ from podsrl.selection import select_groups
 from support.host_suite import REWARDS, HostSuite, SeenStep
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-loop.md"
-[LOOP] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+[STEP, LOOP] = re.findall(
+    r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
+)
 
 
 def run_loop(selection, batches, policy, generate, score, log_probs, optimizer):
@@ -30,6 +32,30 @@ def run_loop(selection, batches, policy, generate, score, log_probs, optimizer):
     }
     exec("\n".join(lines), names)
     return names, logged
+
+
+def test_a_whole_step_in_plain_pytorch_trains_a_real_model(tiny_model):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    names = {}
+    exec(STEP, names)
+    torch.manual_seed(0)
+    policy = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
+    before = [weight.detach().clone() for weight in policy.parameters()]
+
+    def first_letter(prompt, text):
+        return float(sum(map(ord, text)) % 2)
+
+    rows = names["step_of_pods"](policy, tokenizer, optimizer, ["1+2", "3+4"], first_letter)
+
+    # Two prompts with four rows each; the advantages of a prompt add up to 0.
+    assert len(rows) == 8
+    advantages = torch.stack([advantage for _, _, advantage in rows]).view(2, 4)
+    assert torch.allclose(advantages.sum(dim=1), torch.zeros(2), atol=1e-5)
+    assert (advantages != 0).any()
+    assert any(not torch.equal(a, b) for a, b in zip(before, policy.parameters(), strict=True))
 
 
 def test_it_takes_twenty_lines():

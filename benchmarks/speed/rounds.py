@@ -137,6 +137,25 @@ one. *SmolLM2-135M*: {smollm2}
 
 #: Measurements that were not repeated, as they are.
 _FIRST = """
+## Worth
+
+`pods compare --config compare/rounds`, 2026-11-28: six pairs of runs of 30 steps, 32 → 8, 4 prompts in
+a step, rollouts at once and in rounds of 8. The embedded model learned sums of four-digit numbers; the
+two runs of a pair have the same seed and learning rate. All 12 runs are in [rounds.json](rounds.json).
+*Right*: answers right of 128 questions, the mean over five evaluations of a run. Intervals are those of
+Student's t over the six differences.
+
+| | at once | in rounds | difference or ratio | forecast |
+|---|---:|---:|---:|---:|
+| right, mean over the run | 47.6 % | 48.4 % | +0.8 points (90 %: -2.3 to 4.0) | -4 to 4, 0 within |
+| right, at the end | 60.4 % | 62.6 % | +2.2 points (90 %: -8.9 to 13.4) |  |
+| share of rollouts generated | 1.00 | 0.57 | 0.57 | 0.65 |
+| seconds of generating and scoring | 14.4 | 18.6 | 1.26 | 1.20 |
+| seconds of a run | 19.7 | 23.8 | 1.18 |  |
+
+No difference that six pairs can show, as the law says, and nothing gained here: with 4 prompts in a step
+rounds took longer. Six pairs would not show a difference of 3 points.
+
 ## The seconds of a step, by the clock on the wall
 
 The second measurement, of 2026-11-28, by the clock on the wall, before prompts were read once for

@@ -34,7 +34,7 @@ _KEPT = 8
 
 #: Large enough that rows and their length count for more than the weights; random weights, since
 #: memory depends on shapes alone. A third of the vocabulary's share in a real model.
-_MODEL: dict[str, int] = {
+_MODEL: dict[str, Any] = {
     "hidden_size": 128,
     "intermediate_size": 352,
     "num_hidden_layers": 4,
@@ -133,8 +133,9 @@ def _trainer(folder: str, n: int, m: int, length: int, *, lora: bool, reward_mod
     tokenizer = _tokenizer()
     config = LlamaConfig(**_MODEL, pad_token_id=0, bos_token_id=1, eos_token_id=2)
     scorer: Any = lengths_and_letters
+    of_scorer: dict[str, Any] = {"pad_token_id": 0, "num_labels": 1}
     if reward_model:
-        scorer = LlamaForSequenceClassification(LlamaConfig(**_MODEL, pad_token_id=0, num_labels=1))
+        scorer = LlamaForSequenceClassification(LlamaConfig(**_MODEL, **of_scorer))
         scorer.config._name_or_path = "reward-model"
 
     args = PODSConfig(

@@ -248,8 +248,9 @@ def pairs_of(task: str, row: dict[str, Any], chance: random.Random) -> list[Pair
     for is_right, changes in ((True, SAME), (False, ALTERED)):
         for name, change in changes.items():
             answer = change(gold, chance)
-            is_told = answer is not None and (is_right or answer != gold)
-            if is_told and (task, name) not in _NOT_TOLD:
+            if answer is None or (task, name) in _NOT_TOLD:
+                continue
+            if is_right or answer != gold:
                 how, stated = chance.choice(list(STATED.items()))
                 pairs.append(Pair(task, f"{name}, in {how}", row, stated(answer), is_right))
 

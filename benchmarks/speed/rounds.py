@@ -137,16 +137,17 @@ one. *SmolLM2-135M*: {smollm2}
 
 #: Measurements that were not repeated, as they are.
 _FIRST = """
-The embedded model was measured once before in the same way, 3 times each, on the same day while more
-others computed. Generating then took, in the order of the table, 1.02, 1.19, 0.90 and 0.80 of the time.
+The embedded model was measured once before in the same way, 3 times each, on the same day while
+more others computed. Generating then took, in the order of the table, 1.02, 1.19, 0.90 and 0.80 of
+the time.
 
 ## Worth
 
-`pods compare --config compare/rounds`, 2026-11-28: six pairs of runs of 30 steps, 32 → 8, 4 prompts in
-a step, rollouts at once and in rounds of 8. The embedded model learned sums of four-digit numbers; the
-two runs of a pair have the same seed and learning rate. All 12 runs are in [rounds.json](rounds.json).
-*Right*: answers right of 128 questions, the mean over five evaluations of a run. Intervals are those of
-Student's t over the six differences.
+`pods compare --config compare/rounds`, 2026-11-28: six pairs of runs of 30 steps, 32 → 8, 4 prompts
+in a step, rollouts at once and in rounds of 8. The embedded model learned sums of four-digit
+numbers; the two runs of a pair have the same seed and learning rate. All 12 runs are in
+[rounds.json](rounds.json). *Right*: answers right of 128 questions, the mean over five evaluations
+of a run. Intervals are those of Student's t over the six differences.
 
 | | at once | in rounds | difference or ratio | forecast |
 |---|---:|---:|---:|---:|
@@ -156,8 +157,8 @@ Student's t over the six differences.
 | seconds of generating and scoring | 14.4 | 18.6 | 1.26 | 1.20 |
 | seconds of a run | 19.7 | 23.8 | 1.18 |  |
 
-No difference that six pairs can show, as the law says, and nothing gained here: with 4 prompts in a step
-rounds took longer. Six pairs would not show a difference of 3 points.
+No difference that six pairs can show, as the law says, and nothing gained here: with 4 prompts in a
+step rounds took longer. Six pairs would not show a difference of 3 points.
 
 ## The seconds of a step, by the clock on the wall
 

@@ -1,5 +1,6 @@
 """The paper's experiments: each loads, is sized as the paper says, and trains a tiny model."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -280,7 +281,7 @@ def test_its_comparison_has_the_papers_arms(name):
 def test_every_shipped_comparison_has_a_dry_run_without_a_gpu(name, capsys):
     assert main(["compare", "--config", f"compare/{name}", "--dry-run"]) == 0
     printed = capsys.readouterr().out
-    assert "of training time in all" in printed or "1000 steps each" in printed
+    assert re.search(r"of training time in all|\b\d+ steps each", printed)
     assert f"in runs/{name}" in printed
 
 

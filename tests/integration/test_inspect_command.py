@@ -294,6 +294,15 @@ def test_the_name_of_a_field_is_refused_where_fields_have_fixed_names(run, capsy
     assert says in capsys.readouterr().err
 
 
+def test_a_field_that_no_file_has_is_refused_before_an_app_opens(tmp_path, capsys):
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"prompt": "a", "completion": "b", "reward": 1}\n')
+    assert main(["inspect", str(path), "--step", "x"]) == 2
+    assert (
+        f"{path}: no field 'x'; it has 'prompt', 'completion', 'reward'" in capsys.readouterr().err
+    )
+
+
 def test_what_is_not_installed_is_named_with_the_command(run):
     code = (
         "import sys; sys.modules['duckdb'] = None; from podsrl.cli import main;"

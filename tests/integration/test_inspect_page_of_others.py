@@ -467,3 +467,17 @@ def test_a_prompt_that_nothing_scored_has_no_pass_rate(browser, tmp_path):
         browser.run("location.hash = '#/step/out/1'")
         browser.wait_for("document.querySelector('.prompt .facts')")
         assert texts(browser, ".prompt .facts b") == ["no reward", "50 % pass"]
+
+
+def test_the_reward_of_evaluations_is_a_curve_and_an_axis_says_each_number_once(browser, tmp_path):
+    run = write_run(tmp_path / "out", steps=(1, 2, 3))
+    for step in (1, 2, 3):
+        run.append_metrics({"step": step, "pods/training_seconds": float(step), "entropy": 4.57})
+    run.append_metrics({"step": 3, "eval_reward": 0.5})
+    with app_of(run.path) as server:
+        opened(browser, server)
+        browser.wait_for("document.querySelectorAll('figure canvas').length > 5")
+        assert "of evaluations" in texts(browser, "figure .legend")[0]
+        for values in ("[4.571, 4.5715, 4.572]", "[0, 0.5, 1]", "[1234567, 1234568]"):
+            said = browser.run(f"ticks({values})")
+            assert len(set(said)) == len(said), said

@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
     check = Check(args.check) if args.check else None
     index = Index(lambda: find_sources(args.paths, options), check)
-    _refuse_fields_of_own_runs(index, options)
+    _check_named_fields(index, options)
     if output is not None:
         _export(index, output, steps, prompts)
     elif is_text or steps or prompts:
@@ -130,13 +130,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_fields_of_own_runs(index: "Index", options: "Options") -> None:
-    """Refuse the name of a field, such as of `--step x`, where podsrl wrote all runs itself."""
+def _check_named_fields(index: "Index", options: "Options") -> None:
+    """Refuse the name of a field, such as of `--step x`, that is in no file or means nothing."""
     from podsrl.inspector.sources.trained_run import TrainedRun
 
     named = {name: value for name, value in vars(options.fields).items() if value is not None}
-    if not named or not all(isinstance(run.source, TrainedRun) for run in index.runs):
+    if not named:
         return
+    try:
+        for run in index.runs:
+            run.source.check()
+    except InvalidInputError:
+        index.close()
+        raise
+    if not all(isinstance(run.source, TrainedRun) for run in index.runs):
+        return
+
     index.close()
     name, value = next(iter(named.items()))
     chosen = f"; --{name} 3 chooses by number" if name in ("step", "prompt") else ""

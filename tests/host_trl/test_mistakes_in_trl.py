@@ -19,6 +19,7 @@ from podsrl.errors import (
     how_to_install,
     needed,
 )
+from podsrl.rollout_log.files import DamagedFileWarning
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig, PODSTrainer
 from podsrl.trl.checkpoint import last_complete
@@ -371,6 +372,30 @@ def test_checkpoints_that_are_passed_over_are_named(make_trainer, caplog):
     said = [r.message for r in caplog.records if "is passed over" in r.message]
     assert "checkpoint-2 was not written to its end, and" in said[0]
     assert "checkpoint-3 has no state of podsrl's, and" in said[1]
+
+
+@pytest.mark.parametrize("left", ["", '{"started": "20', "[]"])
+def test_a_run_goes_on_where_a_full_disk_emptied_its_environment(make_trainer, left):
+    fields = {"save_strategy": "steps", "save_steps": 1}
+    folder = Path(make_trainer(8, max_steps=2, **fields).args.output_dir)
+    make_trainer(8, max_steps=2, **fields).train()
+    (folder / "environment.json").write_text(left)
+    again = make_trainer(8, max_steps=3, **fields)
+    with pytest.warns(DamagedFileWarning, match="environment.json is damaged.*taken for unknown"):
+        again.train(resume_from_checkpoint=True)
+    assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2, 3]
+    assert RunFolder(folder).environment()["versions"]  # it is written anew
+
+
+@pytest.mark.parametrize(("n", "is_told"), [(100_000, True), (256, True), (64, False)])
+def test_a_hundred_thousand_rollouts_are_told_before_the_first_step(
+    make_trainer, caplog, n, is_told
+):
+    make_trainer(n)
+    said = [r.message for r in caplog.records if r.message.startswith("num_rollouts=")]
+    assert len(said) == is_told
+    if n == 100_000:
+        assert "is 25000 times num_generations=4: 2 prompts have 200000 rollouts" in said[0]
 
 
 @pytest.mark.parametrize("installed", ["1.8.0", "0.23.1"])

@@ -92,6 +92,23 @@ def test_one_step_with_contrast_begins_the_count_anew(make_trainer, caplog):
     assert said(caplog, "nothing was learned") == []
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"num_iterations": 2}, {"gradient_accumulation_steps": 2, "steps_per_generation": 1}],
+)
+def test_steps_that_nothing_scored_have_that_one_reason(make_trainer, caplog, fields):
+    """A grader that gives equal rewards, is down for longer than ten steps, and comes back."""
+
+    def flaky(completions: list[Any], trainer_state: Any, **kwargs: Any) -> list[float | None]:
+        is_down = 2 <= trainer_state.global_step < 14
+        return [None if is_down else 0.0] * len(completions)
+
+    make_trainer(8, max_steps=16, reward_funcs=flaky, **fields).train()
+    (line,) = said(caplog, "no rollout got a reward")
+    assert line.startswith("step 3: ")
+    assert said(caplog, "nothing was learned") == []  # two and two steps had equal rewards
+
+
 @pytest.mark.parametrize("mode", ["sequence_mask", "token_truncate"])
 def test_rows_that_the_importance_correction_masked_after_selection_are_counted(
     make_trainer, stand_in, caplog, mode

@@ -280,6 +280,29 @@ def test_an_empty_folder_waits_for_a_run(tmp_path):
         assert "?token=" in process.stdout.readline()
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--step", "x"], "--step x names a field of a file, and out is a run of podsrl's"),
+        (["--step", "-1"], "--step 3 chooses by number"),
+        (["--text", "--prompt", "first"], "--prompt 3 chooses by number"),
+        (["--reward", "score"], "--reward score names a field of a file"),
+    ],
+)
+def test_the_name_of_a_field_is_refused_where_fields_have_fixed_names(run, capsys, words, says):
+    assert main(["inspect", str(run), *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_field_that_no_file_has_is_refused_before_an_app_opens(tmp_path, capsys):
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"prompt": "a", "completion": "b", "reward": 1}\n')
+    assert main(["inspect", str(path), "--step", "x"]) == 2
+    assert (
+        f"{path}: no field 'x'; it has 'prompt', 'completion', 'reward'" in capsys.readouterr().err
+    )
+
+
 def test_what_is_not_installed_is_named_with_the_command(run):
     code = (
         "import sys; sys.modules['duckdb'] = None; from podsrl.cli import main;"

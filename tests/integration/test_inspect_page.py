@@ -85,6 +85,7 @@ def hostile():
     return columns | {
         "prompt": [HOSTILE] * 4 + [TURNED + ANSI] * 4,
         "answer": [HOSTILE] * 8,
+        "data": [json.dumps({HOSTILE: HOSTILE + "!"})] * 8,
         "completion": completions * 2,
         f"rewards/{HOSTILE}": columns["reward"],
     }

@@ -431,3 +431,53 @@ def test_the_settings_of_a_run_can_be_read(browser, tmp_path):
     assert "secret" not in text
     assert "/home/me" not in text
     assert str(tmp_path) not in text
+
+
+def test_the_row_of_the_dataset_stands_under_its_prompt(browser, tmp_path):
+    run = write_run(tmp_path / "out", steps=())
+    columns = rollouts(groups=2, n=4, m=2)
+    row = {"level": 3, "source": "olympiad", "solution": "42", "is_hard": True}
+    run.write_rollouts(
+        1, columns | {"answer": ["42"] * 8, "data": [json.dumps(row)] * 4 + [None] * 4}
+    )
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(run.path), "--export", str(page)]) == 0
+    with app_of(run.path) as server:
+        for where in (server.address, page):
+            browser.open(where)
+            browser.wait_for("document.querySelector('#view > *')")
+            browser.run("location.hash = '#/group/out/1/0'")
+            browser.wait_for("document.querySelector('.of-row')")
+            # The right answer stands above it already.
+            assert texts(browser, ".of-row dt") == ["level", "source", "is_hard"]
+            assert texts(browser, ".of-row dd") == ["3", "olympiad", "true"]
+
+            browser.run("location.hash = '#/group/out/1/1'")
+            browser.wait_for("document.querySelector('#question').textContent === 'prompt 1'")
+            assert texts(browser, ".of-row dt") == []
+
+
+def test_a_prompt_that_nothing_scored_has_no_pass_rate(browser, tmp_path):
+    run = write_run(tmp_path / "out", steps=())
+    columns = rollouts(groups=2, n=2, m=2)
+    run.write_rollouts(1, columns | {"reward": [None, None, 1.0, 0.0]})
+    with app_of(run.path) as server:
+        browser.open(server.address)
+        browser.wait_for("document.querySelector('#view > *')")
+        browser.run("location.hash = '#/step/out/1'")
+        browser.wait_for("document.querySelector('.prompt .facts')")
+        assert texts(browser, ".prompt .facts b") == ["no reward", "50 % pass"]
+
+
+def test_the_reward_of_evaluations_is_a_curve_and_an_axis_says_each_number_once(browser, tmp_path):
+    run = write_run(tmp_path / "out", steps=(1, 2, 3))
+    for step in (1, 2, 3):
+        run.append_metrics({"step": step, "pods/training_seconds": float(step), "entropy": 4.57})
+    run.append_metrics({"step": 3, "eval_reward": 0.5})
+    with app_of(run.path) as server:
+        opened(browser, server)
+        browser.wait_for("document.querySelectorAll('figure canvas').length > 5")
+        assert "of evaluations" in texts(browser, "figure .legend")[0]
+        for values in ("[4.571, 4.5715, 4.572]", "[0, 0.5, 1]", "[1234567, 1234568]"):
+            said = browser.run(f"ticks({values})")
+            assert len(set(said)) == len(said), said

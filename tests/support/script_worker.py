@@ -4,7 +4,7 @@
 
 The script that it is told of is not run. A file `behave.json` in the working folder says what else
 it does: {"fails": [arm names], "fails_reported": [methods], "start": reward at first, "reward":
-{method: at the end}, "collapses": [arm names whose reward is 0 at the end of the second round],
+{method: at the end, or a list with that of each seed}, "collapses": [arm names whose reward is 0 at the end of the second round],
 "misses_one": [methods whose reported runs lack a measurement], "unscored": [methods of which every
 second answer has no reward], "at_once": whether all is learned before the first measurement,
 "meets": processes that must have begun before one ends}. What begins
@@ -79,6 +79,8 @@ def train(job: ScriptJob, behave: dict) -> int:
 
     start = behave.get("start", 0.2)
     end = behave["reward"][job.method]
+    if isinstance(end, list):
+        end = end[job.seed % len(end)]
     if job.learning_rate != BEST_RATE:
         end -= 0.1
     first = len(evaluations(run)) or (0 if job.from_start else 1)

@@ -70,6 +70,24 @@ def test_a_step_a_prompt_and_the_worst_rollouts_are_those_of_the_log(tmp_path, c
     assert "no prompt 9" in refused(capsys, run.path, "--step", "2", "--prompt", "9")
 
 
+def test_the_row_of_the_dataset_is_told_with_its_prompt(tmp_path, capsys):
+    run = write_run(tmp_path / "out", steps=(), groups=1)
+    long = {f"column {number}": "x" * 1_000 for number in range(32)}
+    rows = [{"level": 3, "solution": "42"}, long]
+    columns = rollouts(groups=2, n=2, m=2, text="said {group}.{rollout}")
+    data = [json.dumps(row) for row in rows for _ in range(2)]
+    run.write_rollouts(1, columns | {"answer": ["42"] * 4, "data": data})
+
+    found = asked(capsys, run.path, "--prompt", "0", "--prompt", "1")["rollouts"]
+    assert [one["data"] for one in found] == [rows[0], rows[0], long, long]
+    assert asked(capsys, run.path, "--worst", "1")["rollouts"][0]["data"] == rows[0]
+    assert asked(capsys, run.path, "--search", "0.1")["rollouts"][0]["data"] == rows[0]
+
+    text = printed(capsys, run.path, "--prompt", "0")
+    assert "  right answer: 42\n  level: 3\n" in text
+    assert "solution" not in text  # it is the right answer
+
+
 def test_words_and_patterns_are_found_newest_first(tmp_path, capsys):
     run = write_run(tmp_path / "out", steps=range(1, 31), groups=1, n=4, text="x {rollout}")
     run.write_rollouts(4, rollouts(groups=1, n=4, text="a Needle{rollout}"))

@@ -51,6 +51,14 @@ def test_importing_the_library_imports_neither_torch_nor_a_trainer_nor_the_lab()
     assert (done.returncode, done.stdout) == (0, "set()\n"), done.stderr
 
 
+def test_without_trl_its_host_says_what_to_install():
+    code = "import sys; sys.modules['trl'] = None; import podsrl.trl"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("podsrl.errors.MissingDependencyError: this needs trl")
+    assert "'trl<" in last
+
+
 def test_no_file_of_the_library_imports_the_lab_or_what_only_the_lab_needs():
     source = Path(podsrl.__file__).parent
     found = [

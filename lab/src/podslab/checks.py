@@ -3,6 +3,7 @@
 import argparse
 import math
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,24 @@ def number(kind: type[int] | type[float], least: float = 0) -> Any:
         return value
 
     return convert
+
+
+def check_gpus(option: str, names: Sequence[str]) -> None:
+    """Raise `InvalidInputError` for a GPU that this machine does not have.
+
+    Args:
+        option: The option that names them.
+        names: Their numbers.
+    """
+    import torch
+
+    there = torch.cuda.device_count()
+    for name in names:
+        if not name.isdecimal() or int(name) >= there:
+            has = (
+                "no GPU" if not there else "one GPU, 0," if there == 1 else f"GPUs 0 to {there - 1}"
+            )
+            raise InvalidInputError(f"{option} {name}: this machine has {has} that torch can use")
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -529,6 +529,26 @@ def test_no_difference_is_an_answer_and_seeds_are_added_until_the_last(compare, 
     assert seeds == {str(seed) for seed in range(8)}
 
 
+def test_where_both_come_to_the_best_reward_the_sooner_one_is_better(compare):
+    # Of 2.6 - 0.2 the best reward, 1, is a third: it is there in a third of the time.
+    status, out, _ = compare("--methods", "grpo,pods", reward={"grpo": 1.0, "pods": 2.6})
+    assert status == 0
+    of_method = {line.split()[0]: line for line in out.splitlines() if " 1.000 " in line}
+    assert set(of_method) == {"grpo", "pods"}
+    assert "more reward than grpo" in out
+    assert "stay with it" not in out
+
+
+def test_seeds_that_lie_far_apart_tell_nothing_and_have_no_interval(compare, tmp_path):
+    compare("--methods", "grpo,pods", "--dry-run")
+    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 0.11}')  # for two seeds alone
+    rewards = {"grpo": 0.6, "pods": [1.6, -0.6]}
+    status, out, _ = compare("--methods", "grpo,pods", reward=rewards)
+    assert status == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("pods and grpo")]
+    assert line.endswith("(their seeds lie so far apart that these runs tell nothing)")
+
+
 def test_the_fields_of_grpo_in_minibatches_are_told_where_it_is_best(compare):
     rewards = {"grpo": 0.4, MINIBATCHES: 0.8}
     status, out, _ = compare("--methods", "grpo,grpo-minibatches", reward=rewards)
@@ -748,10 +768,13 @@ def test_methods_are_taken_by_every_spelling_of_their_names_and_once():
     assert known_methods(asked) == ["2-grpo", "rejection-sampling", YOURS, MINIBATCHES]
 
 
-def test_too_few_hours_are_refused_with_those_that_are_needed(compare, capsys):
-    status, _, err = compare("--hours", "0.002")
+@pytest.mark.parametrize(
+    "hours", ["0.002", "0.013"]
+)  # the second one: runs of less than five seconds
+def test_too_few_hours_are_refused_with_those_that_are_needed(compare, capsys, hours):
+    status, _, err = compare("--hours", hours)
     assert status == 2
-    assert "give at least --hours" in err
+    assert "too few steps to learn from; give at least --hours" in err
 
 
 def test_another_script_in_the_same_folder_is_refused(compare, tmp_path):

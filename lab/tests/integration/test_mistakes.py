@@ -146,6 +146,8 @@ def test_steps_of_two_processes_out_of_order_end_a_command_in_one_line(
         (["--dry-run", "--per_device_train_batch_size", "-8"], "per_device_train_batch_size=-8;"),
         (["--dry-run", "--lora_r", "8"], "lora_r is given, and use_peft is not"),
         (["--dry-run", "--lora-alpha=8"], "lora_alpha is given, and use_peft is not"),
+        (["--lr", "1e-5"], "unknown flag 'lr'; did you mean 'learning_rate'?"),
+        (["--group-size=8"], "unknown flag 'group-size'; did you mean 'num_rollouts'?"),
         (["--dry-run", "--deepspeed", "none.json"], "deepspeed"),
     ],
 )

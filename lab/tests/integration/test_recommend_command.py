@@ -430,6 +430,8 @@ def test_a_script_that_fails_as_it_is_is_told(tmp_path, monkeypatch, capsys):
         (["a.py", "b"], "a script's own arguments stand within its quotes"),
         (["runs", "--steps", "3"], "--steps is for a script"),
         (["'a.py"], "is no command"),
+        (["train.py", "--gpu", "7"], "--gpu 7: this machine has no GPU that torch can use"),
+        (["train.py", "--gpu", "0,1"], "--gpu 0: this machine has no GPU"),
     ],
 )
 def test_a_wrong_command_gets_one_plain_sentence(words, says, tmp_path, monkeypatch, capsys):

@@ -15,6 +15,7 @@ from podsrl.rollout_log.output import OutputFile, is_own_page
 if TYPE_CHECKING:
     from podsrl.inspector.app import InspectorServer
     from podsrl.inspector.index import Index
+    from podsrl.inspector.sources import Options
 
 SUMMARY = "look into the rollouts of runs, in a browser or a terminal, while they train or later"
 
@@ -119,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
     check = Check(args.check) if args.check else None
     index = Index(lambda: find_sources(args.paths, options), check)
+    _check_named_fields(index, options)
     if output is not None:
         _export(index, output, steps, prompts)
     elif is_text or steps or prompts:
@@ -126,6 +128,31 @@ def run(args: argparse.Namespace) -> int:
     else:
         _serve(index, args)
     return 0
+
+
+def _check_named_fields(index: "Index", options: "Options") -> None:
+    """Refuse the name of a field, such as of `--step x`, that is in no file or means nothing."""
+    from podsrl.inspector.sources.trained_run import TrainedRun
+
+    named = {name: value for name, value in vars(options.fields).items() if value is not None}
+    if not named:
+        return
+    try:
+        for run in index.runs:
+            run.source.check()
+    except InvalidInputError:
+        index.close()
+        raise
+    if not all(isinstance(run.source, TrainedRun) for run in index.runs):
+        return
+
+    index.close()
+    name, value = next(iter(named.items()))
+    chosen = f"; --{name} 3 chooses by number" if name in ("step", "prompt") else ""
+    raise InvalidInputError(
+        f"--{name} {value} names a field of a file, and {index.runs[0].source.name} is a run of"
+        f" podsrl's, whose fields have fixed names{chosen}"
+    )
 
 
 def _print(

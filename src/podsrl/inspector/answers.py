@@ -4,6 +4,7 @@ An answer is a dictionary of plain values. Texts are read from the files of one 
 asked for.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ FILES_CHANGED = "the files of this step changed while they were read; load it ag
 #: The numbers of a rollout that a page gets, beside those that say where it stands.
 SHOWN = [column.name for column in INDEXED if column.name not in ("step", "group", "rollout")]
 _SHOWN_IN_SQL = ", ".join(column.in_sql for column in INDEXED if column.name in SHOWN)
+#: What a prompt has of its row of the dataset.
+_ASKED = ("prompt", "answer", "data")
 _TEXTS = ("completion", "turns", "images", "token_ends", "token_logprobs", "token_entropies")
 
 
@@ -336,7 +339,7 @@ def groups_of(
         ' ORDER BY "group", reward DESC NULLS LAST, rollout',
         {"run": run.number, "step": step, "numbers": list(numbers)},
     )
-    texts = texts_of(index, run, step, numbers, ["prompt", "answer", *_TEXTS])
+    texts = texts_of(index, run, step, numbers, [*_ASKED, *_TEXTS])
     text_of = {(text["group"], text["rollout"]): text for text in texts}
     of_step = {
         **_neighbours(index, run, step),
@@ -361,8 +364,7 @@ def groups_of(
 
         if number not in found:
             where = {"run": run.source.name, "step": step, "group": number}
-            asked = {name: text.get(name) for name in ("prompt", "answer")}
-            found[number] = {**where, **of_step, **asked, "rollouts": []}
+            found[number] = {**where, **of_step, **_asked(text), "rollouts": []}
         found[number]["rollouts"].append(row)
 
     elsewhere = _elsewhere(index, {one for of_group in hashes.values() for one in of_group})
@@ -370,6 +372,14 @@ def groups_of(
         same = [other for one in hashes[number] for other in elsewhere.get(one, ())]
         group["elsewhere"] = same[:_ELSEWHERE]
     return found
+
+
+def _asked(text: Mapping[str, Any]) -> dict[str, Any]:
+    """What a prompt has of its row of the dataset; "data" as a mapping, None if it has none."""
+    asked = {name: text.get(name) for name in _ASKED}
+    if asked["data"] is not None:
+        asked["data"] = json.loads(asked["data"])
+    return asked
 
 
 def full_text(index: Index, run: Run, step: int, group: int, rollout: int) -> str:
@@ -409,7 +419,7 @@ def worst_of(index: Index, run: Run, step: int, most: int) -> list[dict[str, Any
     for place in places:
         group = groups[place["group"]]
         [rollout] = [one for one in group["rollouts"] if one["rollout"] == place["rollout"]]
-        found.append({**place, "prompt": group["prompt"], "answer": group["answer"], **rollout})
+        found.append({**place, **{name: group[name] for name in _ASKED}, **rollout})
     return found
 
 
@@ -492,7 +502,7 @@ def texts_of(
 
 def _bounded(name: str, length: int | None) -> str:
     """A column in a query, cut to what a page can take."""
-    if length is None:
+    if length is None or name == "data":  # the log bounds it, and a part of JSON is none
         return name
     if name.startswith("token_"):
         return f"list_slice({name}, 1, {length})"

@@ -61,10 +61,12 @@ _OF_ROLLOUT = (
     "check",
     "prompt",
     "answer",
+    "data",
     "completion",
     "length",
     "turns",
 )
+_OF_ROW = ("prompt", "answer", "data")
 _OF_STEP = (
     "step",
     "rollouts",
@@ -164,7 +166,7 @@ def _of_step(index: Index, question: Question) -> dict[str, Any]:
         prompts += [{**where, **_only(group, _OF_PROMPT)} for group in of_step["groups"]]
         for number in question.prompts:
             group = group_of(index, run, last, number)
-            of_group = {name: group[name] for name in ("group", "prompt", "answer")}
+            of_group = {name: group[name] for name in ("group", *_OF_ROW)}
             rollouts += [_rollout({**where, **of_group, **one}) for one in group["rollouts"]]
         if question.worst is not None:
             found = worst_of(index, run, last, question.worst)
@@ -224,7 +226,7 @@ def _with_texts(index: Index, hit: Mapping[str, Any]) -> dict[str, Any]:
     run = index.run_named(hit["run"])
     group = groups_of(index, run, hit["step"], [hit["group"]])[hit["group"]]
     [rollout] = [one for one in group["rollouts"] if one["rollout"] == hit["rollout"]]
-    asked = {name: group[name] for name in ("run", "step", "group", "prompt", "answer")}
+    asked = {name: group[name] for name in ("run", "step", "group", *_OF_ROW)}
     return _rollout({**asked, **rollout})
 
 
@@ -344,6 +346,9 @@ def _lines_of_rollouts(answer: Mapping[str, Any]) -> Iterator[str]:
             yield from _indented(rollout["prompt"] or "")
             if rollout["answer"] is not None:
                 yield f"  right answer: {short(rollout['answer'], _SHORT)}"
+            for name, value in (rollout["data"] or {}).items():
+                if value != rollout["answer"]:
+                    yield f"  {short(f'{name}: {value}', _SHORT)}"
         yield ""
         yield f"-- {_facts(rollout, would=rollout['run'] in choosing)}"
         yield from _indented(rollout["completion"] or "")

@@ -231,8 +231,17 @@ class RunFolder:
         files.write_json(self.path / "environment.json", value)
 
     def environment(self) -> dict[str, Any]:
-        """What `describe_environment` said; of each later start under "resumed". {} if unknown."""
-        return files.read_json(self.path / "environment.json") or {}
+        """What `describe_environment` said; of each later start under "resumed". {} if unknown.
+
+        A damaged file, such as a full disk leaves behind, is unknown, with a `DamagedFileWarning`:
+        nothing of the training rests on it.
+        """
+        path = self.path / "environment.json"
+        try:
+            return files.read_json(path) or {}
+        except InvalidInputError as error:
+            warnings.warn(f"{error}; it is taken for unknown", DamagedFileWarning, 2)
+            return {}
 
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add one logged step to metrics.jsonl; it must hold an integer "step"."""

@@ -421,7 +421,7 @@ def check_advantages(
 _init_by_fields = PODSConfig.__init__
 
 #: What users of other trainers, or readers of the paper, call the fields.
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "n": "num_rollouts",
     "m": "num_generations",
     "rule": "downsampling_rule",
@@ -446,7 +446,7 @@ def _init_by_known_fields(self: PODSConfig, *args: Any, **kwargs: Any) -> None:
     known = [field.name for field in fields(PODSConfig)]
     for name in kwargs:
         if name not in known:
-            meant = _OTHER_NAMES.get(name)
+            meant = OTHER_NAMES.get(name)
             hint = f"did you mean {meant!r}?" if meant else suggestion(name, known, "see its docs")
             raise InvalidInputError(f"PODSConfig has no field {name!r}; {hint}")
     _init_by_fields(self, *args, **kwargs)

@@ -141,7 +141,8 @@ class Advice:
         self._told: set[str] = set()
         self._contrast_of_step: list[bool] = []  # of its generations so far
         self._has_contrast: bool | None = None  # whether what is trained on has any
-        self._last_step_with_contrast: int | None = None
+        self._steps_without_contrast = 0  # in a row; those that nothing scored are left out
+        self._has_ended_one = False
 
     def look(self, kept: KeptRows, metrics: Mapping[str, float]) -> None:
         """Look at a generation and at its metrics.
@@ -154,6 +155,7 @@ class Advice:
         step = rollouts.step + 1
         if np.isnan(rollouts.rewards.total_P_N).all():
             self._tell_of_no_reward(kept, step)  # all else follows from it
+            self._has_contrast = None
             return
         if not kept.selected.selection.keeps_all:  # else every value stays the host's own
             self._tell_of_partly_scored(rollouts, step)
@@ -284,8 +286,8 @@ class Advice:
         )
 
     def _tell_of_no_contrast(self, has_any: bool, step: int) -> None:
-        if self._last_step_with_contrast is None:
-            self._last_step_with_contrast = step - 1
+        if not self._has_ended_one:
+            self._has_ended_one = True
             if not has_any:
                 self._tell_once(
                     "no contrast at first",
@@ -295,10 +297,11 @@ class Advice:
                     " the rollouts with `pods inspect`",
                 )
 
+        self._steps_without_contrast += 1
         if has_any:
-            self._last_step_with_contrast = step
+            self._steps_without_contrast = 0
             self._told.discard("no contrast")  # it is told again if it comes again
-        elif step - self._last_step_with_contrast >= _STEPS_WITHOUT_CONTRAST:
+        elif self._steps_without_contrast >= _STEPS_WITHOUT_CONTRAST:
             self._tell_once(
                 "no contrast",
                 step,

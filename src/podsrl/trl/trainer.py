@@ -31,6 +31,9 @@ from podsrl.trl.steady import input_hooks_replaced, loaders_forgotten
 from podsrl.trl.traces import log_traces
 
 _Parameters = ParamSpec("_Parameters")
+#: Rollouts generated for each kept one from which on a mistyped number is likelier than a wish; the
+#: paper's sizes go to 16.
+_MANY = 64
 
 
 def with_parameters_of(
@@ -122,6 +125,7 @@ class PODSTrainer(Seam):
         elif kwargs.get("rollout_func") is None:
             check_first_prompt(train_dataset, self.processing_class)
         self._pods_check_reward_functions()
+        self._pods_tell_of_many()
 
         self._pods_name_method()
         if args.push_to_hub and args.rollout_log and self.accelerator.is_main_process:
@@ -203,6 +207,25 @@ class PODSTrainer(Seam):
                     " of a prompt; with rollouts_per_round they come in rounds, and the reward of"
                     " each has to follow from that rollout alone. Leave rollouts_per_round out"
                 )
+
+    def _pods_tell_of_many(self) -> None:
+        """Tell of many rollouts for each kept one, before hours go into the first step."""
+        selection = self.pods.settings.selection
+        if (
+            not self.accelerator.is_main_process
+            or selection.num_rollouts < _MANY * selection.num_kept
+        ):
+            return
+        prompts = self.pods.prompts_of_generation
+        logger.warning(
+            "num_rollouts=%d is %d times num_generations=%d: %d prompts have %d rollouts generated"
+            " and scored before the first step. If that is not what you want, lower it",
+            selection.num_rollouts,
+            selection.num_rollouts // selection.num_kept,
+            selection.num_kept,
+            prompts,
+            prompts * selection.num_rollouts,
+        )
 
     def _pods_name_method(self) -> None:
         """Say on the model's card what it was trained with, and which paper is cited for it."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from podslab.checks import number
+from podslab.checks import check_gpus, number
 from podslab.durations import duration
 from podsrl.errors import InvalidInputError, needed
 
@@ -93,6 +93,8 @@ def _compare_script(args: argparse.Namespace) -> int:
     script, *arguments = _words_of(args.script)
     if Path(script).suffix in (".yaml", ".yml"):
         raise InvalidInputError(f"{script} is no script: give it by pods compare --config {script}")
+    gpus = _listed("gpus", args.gpus)
+    check_gpus("--gpus", gpus)
     options = CompareOptions(
         script=script,
         arguments=tuple(arguments),
@@ -101,7 +103,7 @@ def _compare_script(args: argparse.Namespace) -> int:
         methods=_listed("methods", args.methods),
         questions=args.questions or CompareOptions.questions,
         answers=args.answers or CompareOptions.answers,
-        gpus=_gpus(args.gpus),
+        gpus=gpus,
         launch=tuple(args.command),
     )
 
@@ -131,19 +133,6 @@ def _listed(option: str, text: str | None) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise InvalidInputError(f"--{option} {text!r} has an empty name: part names by commas")
-    return names
-
-
-def _gpus(text: str | None) -> tuple[str, ...]:
-    """The GPUs to train on, each of which has to be there."""
-    import torch
-
-    names = _listed("gpus", text)
-    there = torch.cuda.device_count()
-    for name in names:
-        if not name.isdecimal() or int(name) >= there:
-            has = f"GPUs 0 to {there - 1}" if there else "no GPU"
-            raise InvalidInputError(f"--gpus {text}: this machine has {has} that torch can use")
     return names
 
 

@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from podslab.checks import number
+from podslab.checks import check_gpus, number
 from podsrl.errors import InvalidInputError, needed
 
 SUMMARY = "measure what steps cost, and say with what they are worth how many rollouts pay"
@@ -77,6 +77,8 @@ def _of_script(args: argparse.Namespace, words: list[str]) -> int:
         from podslab.recommend.known_worth import known_worths, read_worths
         from podslab.recommend.memory_of_rollouts import rollouts_in_words
 
+    if args.gpu is not None:
+        check_gpus("--gpu", args.gpu.split(","))
     wanted = StepsWanted(
         script=words[0],
         arguments=tuple(words[1:]),

@@ -15,6 +15,7 @@ from podslab.training.config_file import parse_options
 from podslab.training.run_arguments import RunArguments
 from podsrl.errors import InvalidInputError, suggestion
 from podsrl.trl import PODSConfig
+from podsrl.trl.config import OTHER_NAMES
 
 
 @dataclass
@@ -129,7 +130,10 @@ def _refuse_unknown(config: Mapping[str, Any], flags: Sequence[str]) -> None:
 
 
 def _unknown(name: str, what: str, known: Iterable[str]) -> InvalidInputError:
-    near = suggestion(name, known, "`pods train --help` tells where they are listed")
+    meant = OTHER_NAMES.get(name.replace("-", "_"))
+    near = f"did you mean {meant!r}?"
+    if meant is None:
+        near = suggestion(name, known, "`pods train --help` tells where they are listed")
     return InvalidInputError(f"unknown {what} {name!r}; {near}")
 
 

@@ -91,6 +91,14 @@ function askedOf(data) {
   if (data.answer !== null && data.answer !== undefined) {
     box.append(element("p", "gold", "right answer ", element("b", "", visible(data.answer))));
   }
+  const columns = Object.entries(data.data ?? {}).filter(([, value]) => value !== data.answer);
+  if (columns.length) {
+    const list = element("dl", "of-row");
+    for (const [name, value] of columns) {
+      list.append(element("dt", "", visible(name)), element("dd", "", visible(String(value))));
+    }
+    box.append(element("details", "", element("summary", "", "its row of the dataset"), list));
+  }
   if (asked !== prompt.trim()) {
     const whole = element("pre", "text", visible(prompt));
     box.append(element("details", "", element("summary", "", "as the model reads it"), whole));

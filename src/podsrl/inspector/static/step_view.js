@@ -61,7 +61,7 @@ function promptCard(data, group) {
   const share = group.reward === null ? 0 : (group.reward - low) / (data.high - low || 1);
   const rate = element("i");
   rate.style.width = `${(100 * share).toFixed(1)}%`;
-  const said = data.is_pass_rate
+  const said = group.reward === null ? "no reward" : data.is_pass_rate
     ? `${Math.round(100 * group.reward)} % pass`
     : `mean reward ${number(group.reward)}`;
   card.append(

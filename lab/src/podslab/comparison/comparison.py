@@ -156,11 +156,7 @@ class ComparisonSpec:
         return RunFolder(self.folder / run.path)
 
     def run_spec(self, run: RunKey) -> "Spec":
-        """The settings of a run.
-
-        Raises:
-            InvalidInputError: Tuning has not chosen its learning rate yet.
-        """
+        """The settings of a run; its rate is that of the arm until tuning has chosen one."""
         from podslab.training.spec import parse
 
         own = {"arm": run.arm, "seed": run.seed, "output_dir": str(self.run_folder(run).path)}
@@ -333,6 +329,9 @@ def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
         if getattr(there, what) != getattr(new, what)
     ]
     changed += _changes_of_arms(there.arms, new.arms)
+    if there.decision.looks and (added := set(new.seeds) - set(there.seeds)):
+        # Its last look is after all seeds.
+        changed.append(f"seeds added after planned looks: {sorted(added)}")
     if changed:
         raise InvalidInputError(
             f"{new.folder} holds another comparison ({listed(changed)}): choose another"

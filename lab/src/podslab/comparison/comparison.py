@@ -198,11 +198,12 @@ class ComparisonSpec:
             }
         return mapping
 
-    def ledger(self) -> Ledger:
-        """Its ledger, which holds the digest of the plan beside every attempt."""
+    def ledger(self, shard: "Shard | None" = None) -> Ledger:
+        """Its ledger, to which a shard adds; the digest of the plan is beside each attempt."""
         plan = self.plan()
         del plan["launch"]  # how processes are started decides no outcome
-        return Ledger(self.folder, digest_of(plan))
+        is_part = shard is not None and shard.count > 1
+        return Ledger(self.folder, digest_of(plan), part=str(shard) if is_part else "")
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,9 @@ class Shard:
 
     index: int = 1
     count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.index}-of-{self.count}"
 
     @classmethod
     def parse(cls, text: str) -> "Shard":

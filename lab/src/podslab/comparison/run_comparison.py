@@ -84,7 +84,7 @@ def compare(
         InvalidInputError: Learning rates can't be chosen, as tuning runs are missing.
     """
     pool = Pool(
-        ledger=spec.ledger(),
+        ledger=spec.ledger(shard),
         launch=spec.launch,
         at_once=at_once,
         watcher=watcher or Watcher(),

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-collect_ignore_glob = ["cpu_bed/*"]  # imported by verl, in its own processes
+# imported by verl, in its own processes; and a program that nox -s soak_verl starts
+collect_ignore_glob = ["cpu_bed/*", "soak.py"]
 
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

@@ -122,7 +122,12 @@ class Pool:
 
     def _start(self, job: Job, gpu: str | None) -> _AtWork:
         attempt = self.ledger.begin(job.name) if self.ledger is not None else 0
-        return _AtWork(job, self._process(job, gpu), gpu, attempt)
+        try:
+            process = self._process(job, gpu)
+        except PodsError as error:
+            self._write_end(job, attempt, str(error))
+            raise
+        return _AtWork(job, process, gpu, attempt)
 
     def _process(self, job: Job, gpu: str | None) -> RunProcess:
         environment = dict(os.environ)
@@ -146,17 +151,17 @@ class Pool:
         try:
             problem = one.process.problem()
         except PodsError as error:
-            self._write_end(one, str(error))
+            self._write_end(one.job, one.attempt, str(error))
             raise
-        self._write_end(one, problem)
+        self._write_end(one.job, one.attempt, problem)
         if problem is not None:
             self.failed[one.job.name] = problem
         self.watcher.ended(one.job, time.monotonic() - one.process.began, problem)
 
-    def _write_end(self, one: _AtWork, problem: str | None) -> None:
+    def _write_end(self, job: Job, attempt: int, problem: str | None) -> None:
         if self.ledger is not None:
             state = ENDED if problem is None else FAILED
-            self.ledger.end(one.job.name, one.attempt, state, problem or "")
+            self.ledger.end(job.name, attempt, state, problem or "")
 
 
 def run_alone(job: Job, launch: tuple[str, ...] = (), gpu: str | None = None) -> None:

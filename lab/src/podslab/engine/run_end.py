@@ -1,11 +1,16 @@
 """The side of a run's own process: its lock, how it ends, and what it leaves for its parent."""
 
 import os
+import sys
 import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
+from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 
@@ -23,6 +28,57 @@ def lock_of(run: RunFolder) -> FileLock:
     path = run.path.with_name(f"{run.path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(path, timeout=_WAIT_FOR_LOCK)
+
+
+@contextmanager
+def at_work_on(run: RunFolder) -> Iterator[None]:
+    """Hold the lock of a run; where several processes train it, the first one holds it.
+
+    Raises:
+        InvalidInputError: Another process holds it.
+    """
+    if os.environ.get("RANK", "0") != "0":
+        yield
+        return
+    lock = lock_of(run)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InvalidInputError(f"another process is at work on {run.path}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def exit_status(
+    work: Callable[[], None], errors: Path, of_this_run: tuple[type[Exception], ...]
+) -> int:
+    """Do the work of a run's process, and write why it fails, if it does.
+
+    Args:
+        work: What is done.
+        errors: As in `error_file`.
+        of_this_run: Errors of the user's that other runs need not share, such as those of rewards.
+
+    Returns:
+        0; `FAILED` for a crash and for the errors `of_this_run`; `USER_ERROR` for any other
+        `PodsError`; 130 where it is interrupted. The error is the last line that is printed.
+    """
+    try:
+        work()
+    except PodsError as error:
+        print(error, file=sys.stderr, flush=True)
+        status = FAILED if isinstance(error, of_this_run) else USER_ERROR
+        write_error(errors, status, str(error))
+        return status
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001 (whatever the work raises)
+        traceback.print_exc()
+        write_error(errors, FAILED, " ".join(traceback.format_exception_only(error)))
+        return FAILED
+    return 0
 
 
 def end_with_parent() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podslab.engine.run_end import PARENT_GONE, USER_ERROR
-from podsrl.errors import PodsError
+from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
 
 SECONDS_TO_END = 5.0  # that a process is waited for, before a stronger word
@@ -41,18 +41,27 @@ class RunProcess:
         environment: Mapping[str, str],
         error_file: Path,
     ) -> "RunProcess":
-        """Start a command, whose output is added to `log`."""
+        """Start a command, whose output is added to `log`.
+
+        Raises:
+            InvalidInputError: There is no such program.
+        """
         log.parent.mkdir(parents=True, exist_ok=True)
         error_file.unlink(missing_ok=True)  # of an earlier start
 
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=dict(environment),
-            )
+        try:
+            with log.open("ab") as output:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=dict(environment),
+                )
+        except OSError as error:
+            raise InvalidInputError(
+                f"{name}: {command[0]} can't be started: {error.strerror}"
+            ) from error
 
         return cls(name, process, log, time.monotonic(), error_file)
 

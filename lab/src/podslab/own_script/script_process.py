@@ -12,13 +12,12 @@ import os
 import runpy
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
-from podslab.engine.run_end import FAILED, USER_ERROR, end_with_parent, error_file, write_error
+from podslab.engine.run_end import at_work_on, end_with_parent, error_file, exit_status
 from podslab.own_script.job import ScriptJob
-from podsrl.errors import InvalidInputError, PodsError, RewardError
+from podsrl.errors import InvalidInputError, RewardError
 
 
 def run_script(job: ScriptJob, began: float) -> None:
@@ -85,33 +84,20 @@ def _stand_in(trainer: type) -> None:
 
 
 def main() -> int:
-    """Exit status: 0; 1 for a script that fails; 2 where every arm would fail alike.
-
-    The error is the last line that is printed.
-    """
+    """Do the job of the command line; its exit status is that of `exit_status`."""
     began = time.monotonic()
     end_with_parent()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
 
     job = ScriptJob.read(Path(sys.argv[1]))
-    errors = error_file(Path(job.folder))
-    try:
-        run_script(job, began)
-    except (RewardError, InvalidInputError, PodsError) as error:
-        print(error, file=sys.stderr, flush=True)
-        # What rewards do may happen in this arm alone; the others go on.
-        status = FAILED if isinstance(error, RewardError) else USER_ERROR
-        write_error(errors, status, str(error))
-        return status
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:  # noqa: BLE001 (whatever the script raises)
-        traceback.print_exc()
-        write_error(errors, FAILED, " ".join(traceback.format_exception_only(error)))
-        return FAILED
 
-    return 0
+    def work() -> None:
+        with at_work_on(job.run):
+            run_script(job, began)
+
+    # What rewards do may happen in this arm alone; the others go on.
+    return exit_status(work, error_file(Path(job.folder)), (RewardError,))
 
 
 if __name__ == "__main__":

@@ -43,3 +43,11 @@ def test_a_damaged_ledger_is_named(tmp_path):
     (tmp_path / "ledger.jsonl").write_text("{")
     with pytest.raises(InvalidInputError, match=r"ledger\.jsonl is damaged"):
         Ledger(tmp_path, "plan").attempts()
+
+
+def test_parts_of_several_machines_are_copied_together_without_a_loss(tmp_path):
+    for part in ("1-of-2", "2-of-2"):
+        ledger = Ledger(tmp_path, "a", part)
+        ledger.end("pods seed 0", ledger.begin("pods seed 0"), FAILED, f"why of {part}")
+    attempts = Ledger(tmp_path, "a").attempts()
+    assert [attempt.why for attempt in attempts] == ["why of 1-of-2", "why of 2-of-2"]

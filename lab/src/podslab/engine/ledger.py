@@ -28,7 +28,7 @@ class Attempt:
 
     Args:
         run: The name of the run.
-        number: 1 for the first attempt at it, and so on.
+        number: 1 for the first attempt at it in its part of the comparison, and so on.
         began: When it began, in UTC, as ISO 8601.
         machine: The processor that it ran on; the run's environment.json names the GPUs.
         plan: The digest of the plan when it began.
@@ -48,21 +48,26 @@ class Attempt:
 
 
 class Ledger:
-    """The file ledger.jsonl of a comparison.
+    """The file ledger.jsonl of a comparison, or one for each part of it.
+
+    Parts may be made on several machines, whose folders are copied together later: no part's file
+    takes the place of another one's.
 
     Args:
         folder: The comparison's folder.
         plan: The digest of what is run, as `digest_of` gives it.
+        part: The part whose attempts are written, such as "2-of-4"; "" is all of the comparison.
     """
 
-    def __init__(self, folder: Path, plan: str) -> None:
-        self.file = folder / "ledger.jsonl"
+    def __init__(self, folder: Path, plan: str, part: str = "") -> None:
+        self.folder = folder
+        self.file = folder / (f"ledger-{part}.jsonl" if part else "ledger.jsonl")
         self.plan = plan
 
     def begin(self, run: str) -> int:
         """Write that an attempt begins, before anything of it is done; returns its number."""
         with self._lock():
-            lines = self._lines()
+            lines = _lines(self.file)
             number = 1 + sum(line["run"] == run and line["event"] == "began" for line in lines)
             line = {
                 "run": run,
@@ -80,46 +85,54 @@ class Ledger:
         """Write how an attempt ended: `ENDED` or `FAILED`, and why."""
         with self._lock():
             line = {"run": run, "attempt": number, "event": state, "at": _now(), "why": why}
-            self._write([*self._lines(), line])
+            self._write([*_lines(self.file), line])
 
     def attempts(self) -> list[Attempt]:
-        """All attempts, in the order in which they began."""
-        lines = self._lines()
-        ends = {(line["run"], line["attempt"]): line for line in lines if line["event"] != "began"}
-        found = []
-        for line in lines:
-            if line["event"] != "began":
-                continue
-            end = ends.get((line["run"], line["attempt"]), {"event": STOPPED, "why": ""})
-            found.append(
-                Attempt(
-                    run=line["run"],
-                    number=line["attempt"],
-                    began=line["at"],
-                    machine=line["machine"],
-                    plan=line["plan"],
-                    code=line["code"],
-                    state=end["event"],
-                    why=end["why"],
-                )
-            )
-        return found
+        """All attempts of all parts, in the order in which they began."""
+        files = sorted(self.folder.glob("ledger*.jsonl"))
+        found = [attempt for file in files for attempt in _attempts(file)]
+        return sorted(found, key=lambda attempt: attempt.began)
 
     def _lock(self) -> FileLock:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(self.file.with_name(".ledger.lock"))
 
-    def _lines(self) -> list[dict[str, Any]]:
-        if not self.file.is_file():
-            return []
-        try:
-            return [json.loads(line) for line in self.file.read_text("utf-8").splitlines()]
-        except json.JSONDecodeError as error:
-            raise InvalidInputError(f"{self.file} is damaged: {error}") from error
-
     def _write(self, lines: Iterable[dict[str, Any]]) -> None:
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         write_whole(self.file, text.encode())
+
+
+def _attempts(file: Path) -> list[Attempt]:
+    """The attempts in one file, in the order in which they began."""
+    lines = _lines(file)
+    ends = {(line["run"], line["attempt"]): line for line in lines if line["event"] != "began"}
+    found = []
+    for line in lines:
+        if line["event"] != "began":
+            continue
+        end = ends.get((line["run"], line["attempt"]), {"event": STOPPED, "why": ""})
+        found.append(
+            Attempt(
+                run=line["run"],
+                number=line["attempt"],
+                began=line["at"],
+                machine=line["machine"],
+                plan=line["plan"],
+                code=line["code"],
+                state=end["event"],
+                why=end["why"],
+            )
+        )
+    return found
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    if not file.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"{file} is damaged: {error}") from error
 
 
 def digest_of(plan: Any) -> str:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import Timeout
 
 pytest.importorskip("trl")
 
 from podslab.durations import duration
-from podslab.engine.run_end import error_file
+from podslab.engine.run_end import error_file, lock_of
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
 from podslab.own_script.answer import noise_of
@@ -305,6 +306,24 @@ def sizes_of(probe):
 
 
 @pytest.mark.usefixtures("with_parent")
+def test_a_run_of_a_script_is_one_processes_alone(tmp_path, monkeypatch):
+    """So that what clears away a killed run waits for its process to be gone."""
+    job = ScriptJob("train.py", [], str(tmp_path / "run"), "pods", 0, REPORTED, 8, 2)
+    job.write(tmp_path / "job.json")
+    held = []
+
+    def run_script(job: ScriptJob, began: float) -> None:
+        with pytest.raises(Timeout):
+            lock_of(job.run).acquire(timeout=0)
+        held.append(job.folder)
+
+    monkeypatch.setattr(script_process, "run_script", run_script)
+    monkeypatch.setattr(script_process, "end_with_parent", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["script_process", str(tmp_path / "job.json")])
+    assert script_process.main() == 0
+    assert held == [job.folder]
+
+
 def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
     describe = ["grpo", MINIBATCHES, "pods", "max_contrast", "2-grpo"]
     process, _, _ = run_script(questions=TUNING, learning_rate=None, describe=describe)
@@ -803,6 +822,12 @@ def test_more_hours_add_seeds_to_a_comparison_that_ended(compare, tmp_path):
     assert status == 0
     assert seeds() == set(range(8))
     assert "8 seeds" in out
+    assert "With fewer hours there was one after 2 seeds" in out
+
+    # The hours are over, and all seeds are there: none of them is left out.
+    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 2}')
+    again = compare("--hours", "1", *words, reward=rewards)[1]
+    assert again == out
 
 
 def test_the_command_in_a_process_of_its_own_can_be_interrupted(tmp_path, monkeypatch):

@@ -45,8 +45,14 @@ def test_the_last_look_has_all_of_the_level_that_is_left():
 
 
 def test_seeds_that_took_less_time_than_was_planned_leave_room_for_others():
-    looked = trained(never, has_time=lambda seeds: seeds <= 1)
+    looked = trained(never, has_time=lambda seeds: len(seeds) <= 1)
     assert looked.seeds == 8
+
+
+def test_time_is_asked_for_with_the_seeds_that_it_is_for():
+    # As after a kill: seeds 2 and 3 were trained before, and there is no time for others.
+    looked = trained(never, has_time=lambda seeds: set(seeds) <= {2, 3})
+    assert (looked.seeds, looked.level) == (4, pytest.approx(0.05 * 12 / 14))
 
 
 def test_the_first_look_is_had_even_without_time():

@@ -57,7 +57,7 @@ def train_in_looks(
     looks: Looks,
     train: Callable[[Sequence[int]], None],
     is_decided: Callable[[int, float], bool],
-    has_time: Callable[[int], bool],
+    has_time: Callable[[Sequence[int]], bool],
 ) -> Looked:
     """Train seeds until everything is decided, the time is up, or the last look is there.
 
@@ -65,7 +65,8 @@ def train_in_looks(
         looks: When to look.
         train: Trains some seeds, given by their places from 0.
         is_decided: Whether all is decided after so many seeds, at a level.
-        has_time: Whether there is time for so many more seeds.
+        has_time: Whether there is time for these seeds, given by their places; an earlier start
+            may have trained some of them.
     """
     done = 0
     for seeds in looks.seeds:
@@ -83,10 +84,10 @@ def train_in_looks(
     raise AssertionError  # the last look returns
 
 
-def _until(looks: Looks, done: int, seeds: int, has_time: Callable[[int], bool]) -> int:
+def _until(looks: Looks, done: int, seeds: int, has_time: Callable[[Sequence[int]], bool]) -> int:
     """The number of seeds to which the time suffices, up to the next look; the first one is had."""
     if done < looks.seeds[0]:
         return looks.seeds[0]
-    while seeds > done and not has_time(seeds - done):
+    while seeds > done and not has_time(range(done, seeds)):
         seeds -= 1
     return seeds

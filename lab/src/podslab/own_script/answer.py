@@ -103,6 +103,7 @@ class Answer:
         by_seed: The reported runs.
         level: The level of the look that they are judged at, over all methods.
         failed: Why runs failed, by their names.
+        earlier: The numbers of seeds after which fewer hours gave an answer before.
         elsewhere: The costs of steps that `pods recommend` measured into the same folder, such as
             on a larger machine.
     """
@@ -113,6 +114,7 @@ class Answer:
     by_seed: Sequence[Measured]
     level: float
     failed: Mapping[str, str]
+    earlier: Sequence[int] = ()
     elsewhere: MeasuredSteps | None = None
 
     def __str__(self) -> str:
@@ -291,6 +293,12 @@ class Answer:
             f"A false difference in any of these is at most as likely as {self.level:.2g}."
             " Intervals are of 95 %, by seeds and by questions, and the wider one is shown."
         )
+        if self.earlier:
+            lines.append(
+                "That holds for this answer alone. With fewer hours there was one after"
+                f" {', '.join(map(str, self.earlier))} seeds; whoever stops at the answer that"
+                " pleases is wrong more often."
+            )
         lines += [*self._collapsed(), *self._rates_at_the_edge()]
         answers = sum(curve.rewards_T_P_K.size for curve in self._curves())
         if len(scored) < answers:

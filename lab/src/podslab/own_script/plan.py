@@ -25,8 +25,8 @@ GO_ON = 2
 TUNING_SEED = 1000
 #: After so many seeds the runs are looked at, and the comparison ends where all is decided.
 LOOKS = Looks((2, 4, 8))
-#: Seeds that every answer rests on, and how many there are at most.
-LEAST_SEEDS, MOST_SEEDS = LOOKS.seeds[0], LOOKS.seeds[-1]
+#: Seeds that every answer rests on.
+LEAST_SEEDS = LOOKS.seeds[0]
 #: Measurements of a reported run, besides one before training.
 EVALUATIONS = 4
 #: The least training time of a run; a clock, and a look at the script, are too rough for less.

@@ -24,7 +24,6 @@ from podslab.own_script.plan import (
     GO_ON,
     LEAST_SEEDS,
     LOOKS,
-    MOST_SEEDS,
     TUNING_SEED,
     Plan,
     WallSeconds,
@@ -44,6 +43,8 @@ ANSWER = "answer.txt"
 PLAN = "plan.json"
 #: The learning rates that were chosen, and how long reported runs train.
 _RATES = "rates.json"
+#: After how many seeds answers were given.
+_ANSWERED = "answered.json"
 #: Rewards this near to the best one, as a share of all that were seen, are at the ceiling.
 _AT_THE_CEILING = 0.02
 
@@ -339,11 +340,19 @@ class RunningComparison:
             plan=self.plan,
             seconds=chosen.seconds,
             best=best,
-            by_seed=self._measured(best, chosen.seconds),
+            by_seed=self._measured(best, chosen.seconds, looked.seeds),
             level=looked.level,
             failed=self.pool.failed,
+            earlier=self._earlier_answers(looked.seeds),
             elsewhere=MeasuredSteps.read(self.folder),
         )
+
+    def _earlier_answers(self, seeds: int) -> tuple[int, ...]:
+        """After how many seeds fewer hours had ended the comparison before; notes this answer."""
+        file = self.folder / _ANSWERED
+        answered = {*(files.read_json(file) or {"seeds": []})["seeds"], seeds}
+        files.write_json(file, {"seeds": sorted(answered)})
+        return tuple(sorted(one for one in answered if one < seeds))
 
     # ---- rates
 
@@ -463,12 +472,15 @@ class RunningComparison:
         def is_decided(seeds: int, level: float) -> bool:
             if len(best) < 2:
                 return True
-            measured = self._measured(best, chosen.seconds)
+            measured = self._measured(best, chosen.seconds, seeds)
             return Answer(self.plan, chosen.seconds, best, measured, level, {}).is_decided
 
-        def has_time(seeds: int) -> bool:
-            needed = self.costs.seeds(chosen.seconds, len(best), self.plan.at_once, seeds)
-            return self._hours_left() * 3600 >= needed
+        def has_time(seeds: Sequence[int]) -> bool:
+            # What an earlier start has trained takes no time.
+            trained = [one.seed for one in self._measured(best, chosen.seconds, seeds[-1] + 1)]
+            left = len(set(seeds) - set(trained))
+            needed = self.costs.seeds(chosen.seconds, len(best), self.plan.at_once, left)
+            return left == 0 or self._hours_left() * 3600 >= needed
 
         looked = train_in_looks(LOOKS, train, is_decided, has_time)
         return best, looked
@@ -476,10 +488,10 @@ class RunningComparison:
     def _reported_jobs(self, arm: Arm, seeds: Sequence[int], seconds: float) -> list[ScriptJob]:
         return [self.plan.reported_job(self.folder, arm, seed, seconds) for seed in seeds]
 
-    def _measured(self, best: Mapping[str, Arm], seconds: float) -> list[Measured]:
-        """The runs of the seeds that all methods have."""
+    def _measured(self, best: Mapping[str, Arm], seconds: float, seeds: int) -> list[Measured]:
+        """The runs of those of the first seeds that all methods have."""
         by_seed = []
-        for seed in range(MOST_SEEDS):
+        for seed in range(seeds):
             jobs = {
                 method: self.plan.reported_job(self.folder, arm, seed, seconds)
                 for method, arm in best.items()

@@ -171,7 +171,7 @@ def _reported_folders(root: Path) -> list[RunFolder]:
     Raises:
         InvalidInputError: The root is a comparison whose plan does not name one of the runs.
     """
-    found = [run for run in find_runs(root) if root / TUNING not in run.path.parents]
+    found = [run for run in find_runs(root) if not _is_for_tuning(run.path.relative_to(root))]
     if not (root / PLAN).is_file():
         return found
 
@@ -184,6 +184,15 @@ def _reported_folders(root: Path) -> list[RunFolder]:
                 " folder of its own"
             )
     return found
+
+
+def _is_for_tuning(path: Path) -> bool:
+    """Whether a run's path is that of one by which a comparison chose learning rates.
+
+    >>> _is_for_tuning(Path("tuning/pods-1e-05/seed-1000")), _is_for_tuning(Path("pods/seed-0"))
+    (True, False)
+    """
+    return path.parts[-3:-2] == (TUNING,)
 
 
 def _expected_runs(roots: Iterable[Path]) -> list[RunKey]:

@@ -1,9 +1,10 @@
 """A comparison's process without torch: it writes a run's files and trains nothing.
 
 Everything but `work` is the library's own process: its exit statuses, its lock, its end with the
-process that started it. A file `behave.json` beside the comparison, {arm: what}, makes an arm crash
-("kill"), fail as a user's mistake ("mistake"), stop after 5 steps until it is killed ("hold"), or
-end with a share of right answers (a number). "best_rate" is the rate at which all learn best.
+process that started it. A file `behave.json` beside the comparison, {arm or run: what}, makes runs
+crash ("kill"), fail as a user's mistake ("mistake"), stop after 5 steps until they are killed
+("hold"), or end with a share of right answers (a number). A run is named as in the ledger.
+"best_rate" is the rate at which all learn best.
 """
 
 import json
@@ -28,7 +29,7 @@ def work(folder: Path, path: str) -> None:
     run = comparison.run_folder(key)
     told = folder.parent / "behave.json"
     all_behave = json.loads(told.read_text()) if told.is_file() else {}
-    behave = all_behave.get(arm)
+    behave = all_behave.get(key.name, all_behave.get(arm))
 
     with lock_of(run):
         if run.finished() is not None:

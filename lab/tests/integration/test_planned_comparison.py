@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,16 @@ RATES = {"values": [1e-3, 3e-3], "seeds": [100], "split": "train"}
 
 @pytest.fixture
 def compare(comparison, tmp_path, monkeypatch, capsys) -> Any:
-    """compare(behave, key=value, ...): the exit status and what `pods compare --config` printed."""
+    """compare(behave, flags, key=value, ...): the status and the output of `pods compare`."""
     tests = str(SUPPORT.parent)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([tests, os.environ["PYTHONPATH"]]))
 
-    def run(behave: dict[str, Any], **keys: Any) -> tuple[int, str, str]:
+    def run(behave: dict[str, Any], flags: Sequence[str] = (), **keys: Any) -> tuple[int, str, str]:
         (tmp_path / "behave.json").write_text(json.dumps(behave))
         config = comparison(**{"arms": ["grpo", "pods"], "launch": WITHOUT_TORCH, **keys})
         file = tmp_path / "study.yaml"
         file.write_text(yaml.safe_dump(config))
-        status = main(["compare", "--config", str(file)])
+        status = main(["compare", "--config", str(file), *flags])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
@@ -70,6 +71,32 @@ def test_rates_are_chosen_on_seeds_and_questions_that_are_not_reported(compare, 
     }
 
 
+def test_a_rate_at_which_runs_fail_twice_is_not_chosen(compare, tmp_path):
+    behave = {"best_rate": 3e-3, "tuning pods at 0.003 seed 100": "kill"}
+    status, _, err = compare(behave, rates=RATES)
+    assert status == 2
+    assert "tuning pods at 0.003 seed 100" in err
+    assert not (tmp_path / "runs" / "rates.json").exists()
+
+    # Of the reported runs none failed.
+    status, _, err = compare(behave, rates=RATES)
+    assert status == 0, err
+    rates = json.loads((tmp_path / "runs" / "rates.json").read_text())
+    assert rates == {"grpo": 3e-3, "pods": 1e-3}
+
+
+def test_an_arm_that_is_added_gets_a_rate_of_its_own(compare, tmp_path):
+    assert compare({"best_rate": 3e-3}, rates=RATES)[0] == 0
+    arms = ["grpo", "pods", "max_contrast"]
+    status, _, err = compare({"best_rate": 1e-3}, rates=RATES, arms=arms)
+    assert status == 0, err
+    folder = tmp_path / "runs"
+    rates = json.loads((folder / "rates.json").read_text())
+    assert rates == {"grpo": 3e-3, "pods": 3e-3, "max_contrast": 1e-3}
+    run = read_comparison(folder).run_spec(RunKey("max_contrast", 0))
+    assert run.training.learning_rate == 1e-3
+
+
 def test_of_equal_rates_the_lower_one_is_chosen(compare, tmp_path):
     assert compare({}, rates=RATES)[0] == 0
     rates = json.loads((tmp_path / "runs" / "rates.json").read_text())
@@ -95,6 +122,48 @@ def test_a_planned_look_ends_a_comparison_that_is_decided(compare, tmp_path):
     decided = json.loads((folder / "decision.json").read_text())
     assert decided["level"] == pytest.approx(0.05 * 3 / 9)
     assert {run.seed for run in load_comparison([folder], Choices()).runs} == {0, 1, 2}
+
+
+def test_a_shard_alone_judges_nothing(compare, tmp_path):
+    keys = {"seeds": 4, "decision": {"looks": [2, 4]}}
+    status, out, _ = compare({"pods": 0.9}, ["--shard", "1/2"], **keys)
+    assert status == 0
+    assert "better" not in out
+    assert not (tmp_path / "runs" / "decision.json").exists()
+
+    # With the other one all is there, and no look came before the last.
+    status, out, _ = compare({"pods": 0.9}, ["--shard", "2/2"], **keys)
+    assert status == 0
+    assert verdicts(tmp_path) == {"pods": "better"}
+    decided = json.loads((tmp_path / "runs" / "decision.json").read_text())
+    assert decided["seeds"] == [0, 1, 2, 3]
+
+
+def test_a_look_without_all_of_its_runs_decides_nothing(compare, tmp_path):
+    behave = {"pods": 0.9, "pods seed 2": "kill"}
+    keys = {"seeds": 6, "decision": {"looks": [3, 6]}}
+    assert compare(behave, **keys)[0] == 1
+    assert not (tmp_path / "runs" / "decision.json").exists()
+
+
+def test_no_seeds_are_added_to_planned_looks(compare):
+    decision = {"looks": [2, 3]}
+    assert compare({}, seeds=3, decision=decision)[0] == 0
+    status, _, err = compare({}, seeds=[5, 6, 7], decision=decision)
+    assert status == 2
+    assert "seeds" in err
+
+
+def test_runs_for_tuning_are_in_no_report_of_a_folder_above(compare, tmp_path):
+    assert compare({}, rates=RATES)[0] == 0
+    report = load_comparison([tmp_path], Choices())
+    assert {(run.arm, run.seed) for run in report.runs} == {("grpo", 0), ("pods", 0)}
+
+
+def test_a_launcher_that_is_not_there_is_named(compare):
+    status, _, err = compare({}, launch=["no-such-launcher"])
+    assert status == 2
+    assert "no-such-launcher" in err
 
 
 def test_every_attempt_is_in_the_ledger_with_the_plan_and_the_code(compare, tmp_path):
@@ -135,6 +204,9 @@ def test_a_run_that_the_plan_does_not_name_is_not_reported(compare, tmp_path):
         ({"decision": {"reference": "ppo"}}, "no arm 'ppo' to compare with"),
         ({"decision": {"by": "peak"}}, "by is 'end' or 'run'"),
         ({"decision": {"level": 2}}, "level lies between 0 and 1"),
+        ({"decision": {"level": "high"}}, "level lies between 0 and 1"),
+        ({"decision": {"looks": 3}, "seeds": 3}, "looks are numbers of seeds"),
+        ({"decision": {"looks": ["two", 3]}, "seeds": 3}, "looks are numbers of seeds"),
         ({"decision": {"looks": [2, 3]}, "seeds": 8}, "looks are numbers of seeds"),
         ({"decision": {"alpha": 0.1}}, "decision may say reference"),
         ({"budget": {"price": 10}}, "says what a rollout and a row cost"),

@@ -156,11 +156,7 @@ class ComparisonSpec:
         return RunFolder(self.folder / run.path)
 
     def run_spec(self, run: RunKey) -> "Spec":
-        """The settings of a run.
-
-        Raises:
-            InvalidInputError: Tuning has not chosen its learning rate yet.
-        """
+        """The settings of a run; its rate is that of the arm until tuning has chosen one."""
         from podslab.training.spec import parse
 
         own = {"arm": run.arm, "seed": run.seed, "output_dir": str(self.run_folder(run).path)}
@@ -202,11 +198,12 @@ class ComparisonSpec:
             }
         return mapping
 
-    def ledger(self) -> Ledger:
-        """Its ledger, which holds the digest of the plan beside every attempt."""
+    def ledger(self, shard: "Shard | None" = None) -> Ledger:
+        """Its ledger, to which a shard adds; the digest of the plan is beside each attempt."""
         plan = self.plan()
         del plan["launch"]  # how processes are started decides no outcome
-        return Ledger(self.folder, digest_of(plan))
+        is_part = shard is not None and shard.count > 1
+        return Ledger(self.folder, digest_of(plan), part=str(shard) if is_part else "")
 
 
 @dataclass(frozen=True)
@@ -215,6 +212,9 @@ class Shard:
 
     index: int = 1
     count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.index}-of-{self.count}"
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
@@ -333,6 +333,9 @@ def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
         if getattr(there, what) != getattr(new, what)
     ]
     changed += _changes_of_arms(there.arms, new.arms)
+    if there.decision.looks and (added := set(new.seeds) - set(there.seeds)):
+        # Its last look is after all seeds.
+        changed.append(f"seeds added after planned looks: {sorted(added)}")
     if changed:
         raise InvalidInputError(
             f"{new.folder} holds another comparison ({listed(changed)}): choose another"

@@ -255,16 +255,19 @@ def _decision(value: Any, arms: list[str], seeds: int) -> DecisionRule:
         raise InvalidInputError(f"decision may say {', '.join(known)}; got {what}")
 
     usual = next((name for name in _REFERENCES if name in arms), None)
-    rule = DecisionRule(
-        **{**known, "reference": usual, **given, "looks": tuple(given.get("looks") or ())}
-    )
+    looks = given.get("looks") or []
+    are_numbers = isinstance(looks, list) and all(isinstance(look, int) for look in looks)
+    if not are_numbers:
+        raise InvalidInputError(f"decision: looks are numbers of seeds; got {looks!r}")
+    rule = DecisionRule(**{**known, "reference": usual, **given, "looks": tuple(looks)})
     if rule.reference is not None and rule.reference not in arms:
         raise UnknownNameError(
             f"decision: no arm {rule.reference!r} to compare with; there are {', '.join(arms)}"
         )
     if rule.by not in (AT_END, OVER_RUN):
         raise InvalidInputError(f"decision: by is {AT_END!r} or {OVER_RUN!r}; got {rule.by!r}")
-    if not (0 < rule.level < 1 and rule.margin >= 0):
+    are_numbers = all(isinstance(value, (int, float)) for value in (rule.level, rule.margin))
+    if not (are_numbers and 0 < rule.level < 1 and rule.margin >= 0):
         raise InvalidInputError(
             "decision: level lies between 0 and 1, and margin is 0 or more; got"
             f" {rule.level} and {rule.margin}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from podslab.comparison.comparison import RATES, ComparisonSpec, RunKey, Shard
+from podslab.comparison.comparison import RATES, ComparisonSpec, RunKey, Shard, Tuning
 from podslab.comparison.decision import Decision, decide
 from podslab.comparison.tuning import chosen_rates
 from podslab.durations import duration
@@ -53,7 +53,8 @@ class Outcome:
     Args:
         done: The number of reported runs that are done.
         failed: Why others failed, by their names.
-        decision: The verdicts on the arms; None where nothing is judged, or runs are missing.
+        decision: The verdicts on the arms; None where nothing is judged, or runs are missing, such
+            as those of another shard.
     """
 
     done: int = 0
@@ -83,27 +84,44 @@ def compare(
         InvalidInputError: Learning rates can't be chosen, as tuning runs are missing.
     """
     pool = Pool(
-        ledger=spec.ledger(),
+        ledger=spec.ledger(shard),
         launch=spec.launch,
         at_once=at_once,
         watcher=watcher or Watcher(),
     )
-    if spec.tuning is not None and not spec.chosen_rates():
-        pool.make(_jobs(spec, shard.part_of(spec.tuning_runs(), spec.tuning.seeds)))
-        rates = chosen_rates(spec)
-        files.write_json(spec.folder / RATES, rates)
+    if spec.tuning is not None:
+        _tune(spec, spec.tuning, shard, pool)
 
     looked = _train_seeds(spec, shard, pool)
     seeds = spec.seeds[: looked.seeds]
     trained = [run for run in shard.part_of(spec.runs(), spec.seeds) if run.seed in seeds]
-    outcome = Outcome(failed={**pool.failed})
+    # A run for tuning that failed is none of the reported ones: its rate was not chosen.
+    names = {run.name for run in trained}
+    outcome = Outcome(failed={name: why for name, why in pool.failed.items() if name in names})
     for run in trained:
         if run.name not in outcome.failed and (problem := _points_problem(spec, run)):
             outcome.failed[run.name] = problem
-    outcome.done = len(trained) - sum(run.name in outcome.failed for run in trained)
-    if not outcome.failed:
+    outcome.done = len(trained) - len(outcome.failed)
+    if not outcome.failed and _are_whole(spec, seeds):
         outcome.decision = decide(spec, looked.seeds, looked.level)
     return outcome
+
+
+def _tune(spec: ComparisonSpec, tuning: Tuning, shard: Shard, pool: Pool) -> None:
+    """Choose the learning rate of each arm that has none yet, such as one that was added."""
+    there = spec.chosen_rates()
+    if there.keys() >= spec.arms.keys():
+        return
+    mine = shard.part_of(spec.tuning_runs(), tuning.seeds)
+    pool.make(_jobs(spec, [run for run in mine if run.arm not in there]))
+    files.write_json(spec.folder / RATES, {**chosen_rates(spec), **there})
+
+
+def _are_whole(spec: ComparisonSpec, seeds: Sequence[int]) -> bool:
+    """Whether every run of these seeds is finished, whichever shard it is of."""
+    return all(
+        spec.run_folder(run).finished() is not None for run in spec.runs() if run.seed in seeds
+    )
 
 
 def _train_seeds(spec: ComparisonSpec, shard: Shard, pool: Pool) -> Looked:
@@ -115,8 +133,11 @@ def _train_seeds(spec: ComparisonSpec, shard: Shard, pool: Pool) -> Looked:
         pool.make(_jobs(spec, [run for run in mine if run.seed in seeds]))
 
     def is_decided(seeds: int, level: float) -> bool:
+        # A shard sees a part of the runs, and a run that failed is made again by the next start.
+        if shard.count > 1 or not _are_whole(spec, spec.seeds[:seeds]):
+            return False
         decision = decide(spec, seeds, level)
-        return shard.count == 1 and decision is not None and decision.is_decided
+        return decision is not None and decision.is_decided
 
     return train_in_looks(spec.looks, train, is_decided, has_time=lambda seeds: True)
 

@@ -49,7 +49,8 @@ def chosen_rates(spec: ComparisonSpec) -> dict[str, float]:
     if missing:
         raise InvalidInputError(
             f"learning rates can't be chosen yet, as {len(missing)} tuning runs are not finished"
-            f" ({missing[0]}, ...): the same command runs them"
+            f" ({missing[0]}, ...): the same command runs them, or that of another --shard, whose"
+            " runs have to be in this folder, too"
         )
 
     failed = {(run.arm, run.rate) for run in unfinished}

@@ -268,11 +268,6 @@ class Questions(Task):
         is_right = answer is not None and answer.strip() == str(row["answer"])
         return Grade(is_right, answer is not None)
 
-    def answer_of(self, completion: str) -> str:
-        """What a completion answers: between its answer tags, or all of it where it has none."""
-        answer = answer_tag(completion)
-        return (completion if answer is None else answer).strip()
-
 
 def guessing(task: Questions, split: str) -> dict[str, float]:
     """The shares of a split's questions that guessing gets right.

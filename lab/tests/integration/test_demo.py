@@ -234,8 +234,8 @@ def test_the_demo_prints_its_table_and_a_second_one_goes_beside_it(quick_demo, t
     printed = capsys.readouterr()
     for line in (
         "Sums of two columns.",
-        "8 rollouts of a prompt; all are trained, by gradient accumulation",
-        "2 rollouts of each of 4 prompts; trained are 4, chosen across prompts",
+        "8 rollouts of a prompt; trains on all, by gradient accumulation",
+        "2 rollouts of each of 4 prompts; trains on 4, chosen across prompts",
         "After 2 s ",
         "After 8 s ",
         demo.PAYS,

@@ -272,7 +272,7 @@ def test_a_killed_demo_goes_on_and_more_seeds_are_added_to_a_finished_one(
     assert (folder / "grpo" / "seed-0" / "metrics.jsonl").read_bytes() == before
 
     assert main([*quick_demo, "--seeds", "2"]) == 0
-    assert ", 2 seeds; evaluations are not counted" in capsys.readouterr().out
+    assert ", 2 seeds, without the evaluations" in capsys.readouterr().out
     assert (folder / "grpo" / "seed-0" / "metrics.jsonl").read_bytes() == before
     for name, seed in itertools.product(ARMS, (0, 1)):
         assert RunFolder(folder / name / f"seed-{seed}").finished() is not None

@@ -234,8 +234,8 @@ def test_the_demo_prints_its_table_and_a_second_one_goes_beside_it(quick_demo, t
     printed = capsys.readouterr()
     for line in (
         "Sums of two columns.",
-        "8 rollouts of a prompt; all are trained, by gradient accumulation",
-        "2 rollouts of each of 4 prompts; trained are 4, chosen across prompts",
+        "8 rollouts of a prompt; trains on all, by gradient accumulation",
+        "2 rollouts of each of 4 prompts; trains on 4, chosen across prompts",
         "After 2 s ",
         "After 8 s ",
         demo.PAYS,
@@ -272,7 +272,7 @@ def test_a_killed_demo_goes_on_and_more_seeds_are_added_to_a_finished_one(
     assert (folder / "grpo" / "seed-0" / "metrics.jsonl").read_bytes() == before
 
     assert main([*quick_demo, "--seeds", "2"]) == 0
-    assert ", 2 seeds; evaluations are not counted" in capsys.readouterr().out
+    assert ", 2 seeds, without the evaluations" in capsys.readouterr().out
     assert (folder / "grpo" / "seed-0" / "metrics.jsonl").read_bytes() == before
     for name, seed in itertools.product(ARMS, (0, 1)):
         assert RunFolder(folder / name / f"seed-{seed}").finished() is not None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from podsrl.inspector.index import Index
     from podsrl.inspector.sources import Options
 
-SUMMARY = "look into the rollouts of runs, in a browser or a terminal, while they train or later"
+SUMMARY = "show the rollouts of runs in a browser or terminal, while they train or later"
 
 _LOCAL = "127.0.0.1"
 #: Tried first, so that an address for a tunnel can be kept.
@@ -32,8 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="PATH",
-        help="runs, folders of runs, or what TRL, verl, slime, prime-rl, ms-swift, NeMo-RL,"
-        " TorchTitan, Trackio, verifiers or Inspect wrote; or a JSONL or parquet file with prompt,"
+        help="runs or folders of runs; files of TRL, verl, slime, prime-rl, ms-swift, NeMo-RL,"
+        " TorchTitan, Trackio, verifiers or Inspect; or a JSONL or parquet file with prompt,"
         " completion and reward",
     )
     add_field_options(parser, numbers=True)
@@ -41,36 +41,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--keep",
         type=int,
         metavar="M",
-        help="rollouts of each prompt that PODS would keep, where nothing says what was kept, 2 or"
-        " more (default: a quarter)",
+        help="if a file does not say what was kept: how many rollouts of each prompt PODS would"
+        " keep, 2 or more (a quarter)",
     )
     parser.add_argument(
         "--rule",
         default="max_variance",
-        help="the rule by which PODS would keep them (max_variance)",
+        help="the rule for --keep (max_variance)",
     )
     parser.add_argument(
         "--check",
         metavar="FILE.py:NAME",
-        help="a function of your own that is called for each rollout, a dictionary; its number is"
-        " a column. It runs your file",
+        help="your own function, which is called with each rollout (a dictionary); its result is"
+        " shown as a column",
     )
 
     # An answer in the terminal.
     parser.add_argument(
         "--text",
         action="store_true",
-        help="print an overview instead; with --step of a step, with --prompt of a prompt",
+        help="print an overview of the run, or of --step, or of --prompt",
     )
     parser.add_argument(
-        "--worst", type=int, metavar="K", help="print the K rollouts of a step with lowest reward"
+        "--worst",
+        type=int,
+        metavar="K",
+        help="print the K rollouts of a step with the lowest rewards",
     )
-    parser.add_argument("--search", metavar="WORDS", help="print the newest rollouts that say it")
     parser.add_argument(
-        "--pattern", metavar="REGEX", help="print the newest rollouts in which it is found (RE2)"
+        "--search", metavar="WORDS", help="print the newest rollouts with these words"
     )
     parser.add_argument(
-        "--limit", type=int, default=10, metavar="K", help="rollouts that are printed (10)"
+        "--pattern", metavar="REGEX", help="print the newest rollouts that match (RE2)"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=10, metavar="K", help="print at most K rollouts (10)"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
@@ -79,13 +84,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=int,
         metavar="P",
-        help=f"port of the app (default: {_USUAL_PORT}, or any that is free)",
+        help=f"port of the app ({_USUAL_PORT}, or another free one)",
     )
     parser.add_argument(
         "--host",
         default=_LOCAL,
-        help="address to listen at (default: %(default)s, this machine alone); whoever can reach"
-        " another one needs only the link, as there is no password",
+        help="address to listen at (%(default)s, this machine alone). There is no password: at"
+        " another address everybody with the link can read the rollouts",
     )
 
     # A page in place of the app.
@@ -93,8 +98,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--export",
         type=Path,
         metavar="FILE.html",
-        help="write one page of at most 20 MB instead, that works offline; with --step and"
-        " --prompt it has those",
+        help="write a page of at most 20 MB that works offline; --step and --prompt choose what is"
+        " on it",
     )
 
 

@@ -46,9 +46,9 @@ def list_of_verbs(summaries: dict[str, str], version: str) -> VerbParser:
         prog="pods",
         usage="pods VERB ...",
         description=f"PODS: generate many rollouts, train on the few that teach.\n\n{verbs}",
-        epilog="`pods VERB --help` tells more of each.",
+        epilog="`pods VERB --help` explains a verb.",
     )
-    parser.add_argument("verb", metavar="VERB", help="one of these")
+    parser.add_argument("verb", metavar="VERB", help="one of the verbs above")
     parser.add_argument("--version", action="version", version=f"podsrl {version}")
     return parser
 

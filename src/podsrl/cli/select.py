@@ -16,7 +16,7 @@ from podsrl.rollout_log.files import json_object
 from podsrl.rollout_log.output import OutputFile
 from podsrl.selection import Selection
 
-SUMMARY = "keep the rollouts in a file that a rule chooses"
+SUMMARY = "choose rollouts in a file by a rule, and write the kept ones"
 
 _SAMPLE = 200  # rows by which fields are told
 
@@ -43,15 +43,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         required=True,
         metavar="M",
-        help="rollouts per group; with a rule across groups, on average",
+        help="kept rollouts of each prompt; with a batch rule on average",
     )
     parser.add_argument(
         "--rule",
         default="max_variance",
-        help="which to keep: max_variance (default); across all groups of the file max_contrast;"
-        " file.py:function",
+        help="max_variance or another rule by its name, such as max_contrast, which chooses across"
+        " all prompts of the file; or file.py:function (max_variance)",
     )
-    parser.add_argument("--seed", type=int, help="breaks ties at random; default: lowest index")
+    parser.add_argument(
+        "--seed", type=int, help="decide ties at random (without it the lowest index is kept)"
+    )
 
     # What the file says of each rollout.
     add_field_options(parser, numbers=False)
@@ -59,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         type=Path,
-        help="file to write, of the kind that is read; must not exist (JSONL: stdout)",
+        help="a new file to write, of the same kind as the input (for JSONL: stdout)",
     )
 
 

@@ -64,14 +64,14 @@ class PODSConfig(GRPOConfig):
 
     method: str | None = described(
         None,
-        "A complete setting by its name; fields that are given win. Default: pods, the paper's."
+        "A method by its name; fields that you give win. Default: pods, the paper's method."
         f" Others: {', '.join(name for name in METHODS if name != 'pods')}. docs/methods.md says"
-        " what each does, and which of them our comparison advises under which conditions.",
+        " what each does.",
     )
     num_rollouts: int | None = described(
         None,
-        "n: completions per prompt that are generated and scored; n >= num_generations (m, what the"
-        " update sees). Default: 4 x num_generations, or as the method says.",
+        "n: completions per prompt that are generated and scored, at least num_generations (m)."
+        " Default: 4 x num_generations, or as the method says.",
     )
     num_generations: int | None = described(
         None,
@@ -87,37 +87,36 @@ class PODSConfig(GRPOConfig):
     )
     advantage_baseline: str | None = described(
         None,
-        "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in the paper) or"
+        "The rewards with which a reward is compared: 'kept' (the m kept ones, as in the paper) or"
         " 'group' (all n). Default: kept, or as the method says.",
     )
     selection_weights: list[float] | None = described(  # noqa: RUF009 (it gives a field)
         None,
-        "Weight of each reward function when choosing what to keep, in their order; training still"
-        " uses reward_weights. Default: the same weights.",
+        "Weights of the reward functions for choosing what to keep; training still uses"
+        " reward_weights. Default: the same weights.",
     )
     skip_zero_advantage: bool | None = described(
         None,
-        "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner. It"
-        " needs beta=0, no entropy option, no loss_type bnpo. Default: on, where so and n > m, and"
-        " where no subclass has a loss of its own.",
+        "Make no pass over rows of advantage 0: the same gradient in less time. It needs beta=0,"
+        " no entropy option, no loss_type bnpo, no loss of a subclass. Default: on where possible,"
+        " if n > m.",
     )
     read_prompts_once: bool | None = described(
         None,
-        "Read a prompt once for all its rollouts where transformers generates, and not once for"
-        " each: the same tokens, sooner. Default: on, where n > m and the model allows it. True:"
-        " with n = m, too, and a warning where the model does not.",
+        "Where transformers generates: read a prompt once for all its rollouts. It gives the same"
+        " tokens in less time. Default: on if n > m and the model allows it. True: also with n = m,"
+        " with a warning if the model does not allow it.",
     )
     rollouts_per_round: int | None = described(
         None,
-        "Generate the n rollouts of a prompt in rounds of so many, and leave out prompts whose"
-        " choice is decided: what is kept has the same law, and less is generated. docs/trl.md says"
-        " when it pays. Default: all n at once.",
+        "Generate the n rollouts of a prompt in rounds of this many, and stop for prompts whose"
+        " choice is decided. Less is generated, and kept rollouts have the same distribution."
+        " docs/trl.md says when it pays. Default: all n at once.",
     )
     prompts_per_round: int | None = described(
         None,
-        "With a rule that takes whole groups as they come, dynamic_sampling: generate the n"
-        " rollouts of so many prompts at a time, until groups with contrast fill the batch."
-        " Default: all prompts at once.",
+        "With the rule dynamic_sampling: generate the n rollouts of this many prompts at a time,"
+        " until groups with contrast fill the batch. Default: all prompts at once.",
     )
     reward_bounds: list[float] = field(
         default_factory=lambda: [0.0, 1.0],
@@ -131,18 +130,17 @@ class PODSConfig(GRPOConfig):
     )
     rollout_log_max_rows: int = described(
         1_000_000,
-        "Bound of the rollout log: above it every second logged step is deleted, so that the log"
-        " still spans the whole run.",
+        "Rows of the rollout log, at most: beyond them every second logged step is deleted, so that"
+        " the log still spans the whole run.",
     )
     rollout_log_tokens: int = described(
         0,
-        "Write the log-probability and the entropy of the first so many tokens of each completion"
-        " to the rollout log. vLLM gives no entropies. Default: 0, none.",
+        "Log the log-probability and the entropy of this many tokens of each completion, from its"
+        " start. vLLM gives no entropies. Default: 0, none.",
     )
     rollout_log_images: int = described(
         0,
-        "Write so many images of each rollout, at most, to the rollout log, made small. Default: 0,"
-        " none.",
+        "Log this many images of each rollout, at most, in a small size. Default: 0, none.",
     )
 
     log_traces: bool = described(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
     from podslab.training.spec import Spec
 
-SUMMARY = "say whether PODS pays on a training script of yours, at equal training time"
+SUMMARY = "train your script by several methods for equal time, and say which pays"
 #: What stands after "--" starts the script.
 TAKES_COMMAND = True
 #: Options that only one of the two has, by what it has in place of them.
@@ -26,38 +26,45 @@ _OF_A_CONFIG = ("model", "shard")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "What stands after -- starts the script, such as -- accelerate launch --num_processes 2."
-        " It may be stopped at any time: started again, it goes on, and finished runs stay as they"
-        " are."
+        "Put a launcher after --, such as -- accelerate launch --num_processes 2.\n"
+        "You can stop the command at any time; the same command goes on where it was."
     )
 
     # A script, and how it is compared.
     parser.add_argument(
         "script",
         nargs="?",
-        help="a script that trains with TRL's GRPOTrainer or PODSTrainer, unchanged; with arguments"
-        " of its own in quotes: 'train.py --size 3'",
+        help="your script with TRL's GRPOTrainer or PODSTrainer, as it is; put its own arguments"
+        " into quotes: 'train.py --size 3'",
     )
-    hours = "of wall time to plan for (2); two seeds of each method are trained in any case"
+    hours = "hours to plan for; two seeds of each method are trained in any case (2)"
     parser.add_argument("--hours", type=number(float, 0.001), help=hours)
     parser.add_argument(
         "--methods",
-        help="such as grpo,grpo-minibatches,pods,max_contrast (these, and the script's own)",
+        help="methods to compare (grpo,grpo-minibatches,pods,max_contrast and the script's own)",
     )
-    parser.add_argument("--questions", type=number(int, 16), help="to report, at most (128)")
-    parser.add_argument("--answers", type=number(int, 1), help="to each question (4)")
-    parser.add_argument("--gpus", help="such as 0,1: a run on each at a time")
+    parser.add_argument(
+        "--questions", type=number(int, 16), help="held-out questions, at most (128)"
+    )
+    parser.add_argument(
+        "--answers", type=number(int, 1), help="sampled answers to each question (4)"
+    )
+    parser.add_argument("--gpus", help="GPUs, such as 0,1, with one run on each at a time")
 
     # Or a comparison from a file.
     parser.add_argument(
-        "--config", help="in place of a script: a YAML file, or the name of a shipped comparison"
+        "--config", help="compare by a YAML file, or a shipped one by its name, without a script"
     )
-    parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
-    parser.add_argument("--shard", metavar="i/k", help="of a config: run only part i of k (1/1)")
+    parser.add_argument(
+        "--model", help="with --config: another model, such as tiny, smollm2 or a folder"
+    )
+    parser.add_argument("--shard", metavar="i/k", help="with --config: run only part i of k (1/1)")
 
     # Both.
-    parser.add_argument("--output_dir", help="pods-compare for a script; else the config's")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
+    parser.add_argument(
+        "--output_dir", help="folder of the runs (pods-compare, or the one in the config)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
 
 
 def run(args: argparse.Namespace) -> int:

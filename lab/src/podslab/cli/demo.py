@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from podslab.report.arm_rows import ArmRow
     from podslab.statistics.curves import ArmCurves
 
-SUMMARY = "compare GRPO, GRPO-GA, PODS and a choice across prompts, on a CPU, in minutes"
+SUMMARY = "compare GRPO, GRPO-GA, PODS and max_contrast on a CPU, in three minutes"
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ DEMOS = {
     ),
     "smollm2": Demo(
         "demo-smollm2",
-        "SmolLM2-135M-Instruct is asked which of two numbers is larger, and talks. Right is an"
-        " answer with one number in it, the right one. One learning rate for all arms, tuned for"
-        " none of them.",
+        "SmolLM2-135M-Instruct is asked which of two numbers is larger. An answer is right if the"
+        " right number is the only number in it. All arms have the same learning rate, which was"
+        " tuned for none of them.",
         minutes=25,
     ),
 }
@@ -53,24 +53,24 @@ PAYS = (
 )
 #: What an arm does with its rollouts, after their numbers. `of_each`: the rows of one prompt.
 _HOW = {
-    "grpo": "all are trained",
-    "grpo_ga": "all are trained, by gradient accumulation",
-    "pods": "trained are the {of_each} whose rewards vary most: the paper's method",
-    "max_contrast": "trained are {trained}, chosen across prompts",
+    "grpo": "trains on all",
+    "grpo_ga": "trains on all, by gradient accumulation",
+    "pods": "trains on the {of_each} whose rewards vary most: the paper's method",
+    "max_contrast": "trains on {trained}, chosen across prompts",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "It may be stopped at any time: started again, it goes on. The same by hand:\n"
+        "You can stop it at any time; the same command goes on where it was. Without the demo:\n"
         "  pods compare --config demo            (or demo-smollm2)"
     )
-    which = "tiny, made here (default), or smollm2: 25 minutes, needs two packages, which it names"
+    which = "tiny (default), or smollm2, which takes 25 minutes and needs two more packages"
     parser.add_argument("--model", choices=DEMOS, default="tiny", help=which)
-    seeds = "how often, with other random numbers each time (1)"
+    seeds = "runs of each arm, with different random numbers (1)"
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help=seeds)
-    folder = "(runs/demo, or runs/demo-smollm2)"
+    folder = "folder of the runs (runs/demo, or runs/demo-smollm2)"
     parser.add_argument("--output_dir", "--output-dir", help=folder)
 
 
@@ -155,15 +155,15 @@ def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
         of = "a prompt" if sizes.prompts == 1 else f"each of {sizes.prompts} prompts"
         rows = sizes.rows // sizes.prompts
         of_each = str(rows) if sizes.prompts == 1 else f"{rows} of each"
-        how = _HOW.get(arm, "trained are {trained}").format(trained=sizes.rows, of_each=of_each)
+        how = _HOW.get(arm, "trains on {trained}").format(trained=sizes.rows, of_each=of_each)
         lines.append(f"  {labels[arm]:<{width}}  {each} rollouts of {of}; {how}")
 
     seeds = f", {len(spec.seeds)} seeds" if len(spec.seeds) > 1 else ""
     minutes = demo.minutes * len(spec.seeds) * 2 // at_once
     lines += [
         "",
-        f"Each trains for {spec.amount:g} s of processor time of one thread{seeds}; evaluations are"
-        f" not counted. About {minutes} minutes.",
+        f"Each trains for {spec.amount:g} s of processor time of one thread{seeds}, without the"
+        f" evaluations. This takes about {minutes} minutes.",
     ]
     return "\n".join(lines)
 

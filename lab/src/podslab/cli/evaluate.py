@@ -8,7 +8,7 @@ from pathlib import Path
 from podslab.checks import number
 from podsrl.errors import needed
 
-SUMMARY = "measure a checkpoint on a task: accuracy over k repeats"
+SUMMARY = "measure the accuracy of a checkpoint on a task"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,28 +19,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     # What is asked.
     parser.add_argument("--task", required=True, help="a task's name, or the path of its file")
     parser.add_argument("--task_options", help="options of the task, as JSON")
-    parser.add_argument("--data_path", help="local data of the task; default: the hub")
+    parser.add_argument("--data_path", help="local data of the task (from the hub)")
     parser.add_argument("--split", default="test", help="split to measure on (test)")
-    problems = "only so many, spread over the split; default: all"
+    problems = "number of problems, spread over the split (all)"
     parser.add_argument("--problems", type=number(int, 1), help=problems)
-    repeats = "completions per problem, k (1)"
+    repeats = "completions of each problem, k (1)"
     parser.add_argument("--repeats", type=number(int, 1), default=1, help=repeats)
 
     # How answers are sampled.
-    temperature = "0 is greedy; default: as the checkpoint's run, else 1.0"
+    temperature = "sampling temperature, 0 is greedy (that of the checkpoint's run, else 1.0)"
     parser.add_argument("--temperature", type=number(float, 0), help=temperature)
     parser.add_argument(
         "--max_completion_length",
         dest="max_new_tokens",
         type=number(int, 1),
-        help="tokens; default: as its run, else 512",
+        help="tokens of a completion, at most (as in its run, else 512)",
     )
-    batch_size = "completions at once; default: as its run, else 64"
+    batch_size = "completions that are generated at once (as in its run, else 64)"
     parser.add_argument("--batch_size", type=number(int, 1), help=batch_size)
-    seed = "of the sampling; default: as its run, else 0"
+    seed = "seed of the sampling (as in its run, else 0)"
     parser.add_argument("--seed", type=number(int, 0), help=seed)
 
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from podslab.checks import check_gpus, number
 from podsrl.errors import InvalidInputError, needed
 
-SUMMARY = "measure what steps cost, and say with what they are worth how many rollouts pay"
+SUMMARY = "measure what a step costs with several n, and say which n pays"
 #: What stands after "--" starts the script.
 TAKES_COMMAND = True
 
@@ -16,30 +16,29 @@ TAKES_COMMAND = True
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "A script is run for a few steps with n = m, 2 m, 4 m, 8 m and 16 m, and with all rows of"
-        " 4 m. What stands after -- starts it, such as -- accelerate launch --num_processes 2. Run"
-        " it on the machine that the training is for; what a step is worth may have been measured"
-        " on another one, into the same --output_dir."
+        "A script is run for a few steps with n = m, 2 m, 4 m, 8 m, 16 m, and all rows of 4 m.\n"
+        "Run it on the machine that you will train on.\n"
+        "Put a launcher after --, such as -- accelerate launch --num_processes 2.\n"
+        "What a step is worth comes from the authors' runs, or from `pods compare` on your task."
     )
     parser.add_argument(
         "sources",
         nargs="+",
         metavar="SOURCE",
-        help="a script that trains with TRL's GRPOTrainer or PODSTrainer, unchanged ('train.py"
-        " --size 3' with arguments of its own); or folders of runs, a comparison, TRL's"
-        " trainer_state.json, what verl printed or its file logger wrote",
+        help="your script with TRL's GRPOTrainer or PODSTrainer, as it is ('train.py --size 3');"
+        " or finished runs: folders, a comparison, TRL's trainer_state.json, a log of verl",
     )
     parser.add_argument(
-        "--steps", type=number(int, 1), help="of a script, to time at each size (3)"
+        "--steps", type=number(int, 1), help="with a script: steps to time at each n (3)"
     )
-    parser.add_argument("--output_dir", help="of a script: where costs are kept (pods-compare)")
-    parser.add_argument("--gpu", help="of a script: such as 0")
+    parser.add_argument("--output_dir", help="with a script: folder for the costs (pods-compare)")
+    parser.add_argument("--gpu", help="with a script: the GPU, such as 0")
     parser.add_argument(
         "--memory",
         type=number(float),
         metavar="GIB",
-        help="of a device: of a script, the largest n that fits; of runs with passes of several"
-        " sizes, the most rows of a pass",
+        help="memory of the device; with a script: say the largest n that fits; with runs of"
+        " several batch sizes: say how many rows fit into a pass",
     )
 
 

@@ -7,21 +7,21 @@ from podslab.checks import refuse_unwritable
 from podslab.evaluation.records import ACCURACIES
 from podsrl.errors import InvalidInputError, needed
 
-SUMMARY = "figures, speed-ups and a page that compares saved runs"
+SUMMARY = "draw figures and write a page that compares saved runs"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods report`."""
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="runs, or folders of runs")
-    out = "where to write (default: report in the first FOLDER)"
+    out = "folder to write to (report, in the first FOLDER)"
     parser.add_argument("--out", metavar="FOLDER", help=out)
-    arm = "the arm to measure speed-ups against; may be given again (default: grpo, grpo_ga)"
+    arm = "the arm that others are compared with; may be given again (grpo, grpo_ga)"
     parser.add_argument("--reference", action="append", default=[], metavar="ARM", help=arm)
-    measure = "what to compare (default: %(default)s)"
+    measure = "the accuracy to compare (%(default)s)"
     parser.add_argument("--measure", default="answer_accuracy", choices=ACCURACIES, help=measure)
     clock = (
-        "replay the curves on modelled time, in seconds per rollout (also: score=S); update is paid"
-        " for each pass: twice where num_iterations is 2, not for rows that have none"
+        "draw the curves over the time that they would take at these costs: seconds for each"
+        " rollout (also score=S) and for each pass over a row"
     )
     parser.add_argument("--clock", metavar="generate=S,update=S", help=clock)
     partial = "leave out unfinished runs, and seeds that not every arm has"

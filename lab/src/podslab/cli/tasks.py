@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from podslab.tasks import Task
     from podslab.tasks.base import Row
 
-SUMMARY = "list the tasks, or check that a task's gold answers pass its own grader"
+SUMMARY = "list the tasks, or grade a task's gold answers with its own grader"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

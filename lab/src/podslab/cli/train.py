@@ -12,7 +12,7 @@ from podsrl.errors import InvalidInputError, MissingDependencyError, needed
 if TYPE_CHECKING:
     from podslab.training.spec import Spec
 
-SUMMARY = "train with GRPO-PODS from a YAML config"
+SUMMARY = "train by the settings in a YAML file"
 TAKES_FIELDS = True
 
 
@@ -22,8 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _help_of_fields()
     config = "a YAML file, or the name of a shipped config"
     parser.add_argument("--config", required=True, help=config)
-    parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
+    model = "another model than the config's, such as tiny, smollm2 or a folder"
+    parser.add_argument("--model", help=model)
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
 
 
 def run(args: argparse.Namespace) -> int:

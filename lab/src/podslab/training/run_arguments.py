@@ -29,7 +29,7 @@ class RunArguments:
     )
     form_reward: str = described(
         "wrong",
-        "Who gets the task's rewards for the form: 'wrong' answers only, or 'every' rollout."
+        "Which rollouts get the task's rewards for the form: only 'wrong' ones, or 'every' one."
         " reward_weights scales them.",
     )
     data_path: str | None = described(
@@ -43,34 +43,34 @@ class RunArguments:
     max_training_seconds: float | None = described(
         None, "Stop after this much training time; evaluation is not counted."
     )
-    max_rollouts: int | None = described(None, "Stop after so many generated rollouts.")
+    max_rollouts: int | None = described(None, "Stop after this many generated rollouts.")
     max_price: float | None = described(
         None,
-        "Stop once rollouts and rows have this price, by rollout_price and row_price: the same"
-        " step on every machine.",
+        "Stop when rollouts and passes have cost this much, by rollout_price and row_price: at the"
+        " same step on every machine.",
     )
-    rollout_price: float | None = described(None, "Price of a rollout that is generated.")
+    rollout_price: float | None = described(None, "Price of a generated rollout.")
     row_price: float | None = described(
         None, "Price of a forward and backward pass over a row of the update."
     )
     training_clock: str = described(
         "wall",
-        "What training time is measured in: 'wall', or 'cpu', the seconds that this process"
-        " computed. 'cpu' is for comparisons on a shared machine, in one thread without a GPU.",
+        "The clock of training time: 'wall', or 'cpu', the processor time of this process, for"
+        " comparisons on a shared machine, in one thread without a GPU.",
     )
     processes: int | None = described(
-        None, "Processes (GPUs) that these settings are meant for; by default any number."
+        None, "The number of processes (GPUs) that these settings need; by default any number."
     )
     evaluation_split: str = described("test", "Split to evaluate on.")
     evaluation_problems: int = described(200, "Held-out problems per evaluation; 0: no evaluation.")
     evaluation_repeats: int = described(1, "Completions per problem and evaluation (k).")
     evaluations: int | None = described(
         None,
-        "Evaluate at this many evenly spaced points of the budget, the last at its end: of"
-        " max_steps, max_training_seconds, max_rollouts or max_price.",
+        "Evaluate this many times, evenly over max_steps, max_training_seconds, max_rollouts or"
+        " max_price, and at its end.",
     )
     evaluation_steps: int | None = described(
-        None, "Evaluate every this many steps; always before and after."
+        None, "Steps between two evaluations; there is always one before and one after training."
     )
     evaluation_temperature: float | None = described(
         None, "Sampling temperature of evaluations; by default the training's. 0 is greedy."

@@ -2,13 +2,13 @@
 
     script_worker.py -m podslab.own_script.script_process JOB.json
 
-The script that it is told of is not run. A file `behave.json` in the working folder says what else it does: {"fails": [arm names],
-"fails_reported": [methods], "start": reward at first, "reward": {method: at the end, or a list with
-that of each seed}, "collapses": [arm names whose reward is 0 at the end of the second round],
-"misses_one": [methods whose reported runs lack a measurement], "unscored": [methods of which every
-second answer has no reward], "at_once": whether all is learned before the first measurement,
-"meets": processes that must have begun before one ends}. What begins and ends is written into
-at_work.txt, with the GPU that it was given.
+The script that it is told of is not run. A file `behave.json` in the working folder says what else
+it does: {"fails": [arm names], "fails_reported": [methods], "start": reward at first, "reward":
+{method: at the end, or a list with that of each seed}, "collapses": [arm names whose reward is 0 at
+the end of the second round], "misses_one": [methods whose reported runs lack a measurement],
+"unscored": [methods of which every second answer has no reward], "at_once": whether all is learned
+before the first measurement, "meets": processes that must have begun before one ends}. What begins
+and ends is written into at_work.txt, with the GPU that it was given.
 """
 
 import json

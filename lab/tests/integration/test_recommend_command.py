@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from podslab.own_script.job import StepSizes
 from podslab.own_script.run_plan import ANSWER
+from podslab.own_script.settings import GivenSettings
 from podslab.recommend.answer import answer
 from podslab.recommend.costs_of_runs import read_costs
 from podslab.recommend.known_worth import (
@@ -18,6 +20,7 @@ from podslab.recommend.known_worth import (
 )
 from podslab.recommend.logs import read_logs
 from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
+from podslab.recommend.memory_of_passes import rows_in_words
 from podslab.recommend.memory_of_rollouts import rollouts_in_words
 from podslab.statistics.worth import Ratio, StepValue
 from podsrl.cli import main
@@ -360,6 +363,63 @@ def test_steps_of_a_script_say_how_many_rollouts_fit_into_a_memory(peaks, within
     assert says in rollouts_in_words(steps_with_peaks(*peaks), within * 2**30)
 
 
+def in_passes(*peaks: float | None, problem: str = "", m: int = 4) -> MeasuredSteps:
+    """GRPO's step in passes of 8 and of 4 rows, with these peaks in GiB."""
+    steps = [
+        MeasuredStep(
+            "grpo",
+            1.0,
+            rows=8,
+            seconds={"update": 1.0},
+            steps=3 if peak is not None else 0,
+            peak_memory=None if peak is None else peak * 2**30,
+            rows_of_pass=rows if peak is not None else None,
+            rows_of_prompt=m,
+            problem=problem,
+        )
+        for rows, peak in zip((8, 4), peaks, strict=True)
+    ]
+    return MeasuredSteps("train.py", "", steps[:1], in_other_passes=steps[1])
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        # 2 GiB and a half for each row: 44 rows, which is 5.5 times as many as now
+        (in_passes(6, 4), "m: up to 44 rows in a pass (per_device_train_batch_size; a prediction,"),
+        (in_passes(6, 4), "by a line through passes with 4, 8), which is m = 22 with as many"),
+        (in_passes(6, 4, m=8), "which is m = 44"),
+        (in_passes(60, 40), "m: not even one row in a pass"),
+        (in_passes(6, 6), "m: passes of 8 rows took no more than those of 4"),
+        (in_passes(6, 5.99), "m: passes of 8 rows took no more than those of 4"),
+        (in_passes(6, None, problem="3 passes of 7"), "as it takes passes of two sizes. 3 passes"),
+    ],
+)
+def test_a_step_in_passes_of_two_sizes_says_how_large_m_may_be(steps, says):
+    assert says in rows_in_words(steps, 24 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "passes", "at_once"),
+    [
+        ({"per_device_train_batch_size": 8}, 4, 2, None),
+        ({}, 4, 2, None),
+        ({"gradient_accumulation_steps": 3, "steps_per_generation": 6}, 4, 6, 12),
+        ({"per_device_train_batch_size": 3, "gradient_accumulation_steps": 4}, 6, 2, None),
+    ],
+)
+def test_other_passes_have_the_same_rows(given, rows, passes, at_once):
+    fields = GivenSettings(given).of_sizes(StepSizes(1, other_passes=True))
+    assert fields["per_device_train_batch_size"] == rows
+    assert fields["gradient_accumulation_steps"] == passes
+    assert fields.get("steps_per_generation") == at_once
+
+
+def test_one_pass_of_three_rows_has_no_other_size():
+    with pytest.raises(InvalidInputError, match="1 passes of 3 rows"):
+        GivenSettings({"per_device_train_batch_size": 3}).of_sizes(StepSizes(1, other_passes=True))
+
+
 def test_runs_of_one_size_cant_say_how_memory_grows(tmp_path, capsys):
     write_run(tmp_path / "a", per_device_train_batch_size=8)
     write_run(tmp_path / "b", per_device_train_batch_size=8)
@@ -396,7 +456,8 @@ def test_a_script_is_run_at_each_size_and_its_costs_are_kept(
     monkeypatch.chdir(tmp_path)
     # 8 rows of 2 prompts: 16 m generates 128 rollouts, where the reward function fails
     (tmp_path / "train.py").write_text(SCRIPT.replace("ROLLOUTS", "64"))
-    assert main(["recommend", f"train.py {tiny_model}", "--steps", "1"]) == 0
+    words = ["recommend", f"train.py {tiny_model}", "--steps", "1", "--memory", "64"]
+    assert main(words) == 0
     said = capsys.readouterr().out
 
     measured = MeasuredSteps.read(tmp_path / "pods-compare")
@@ -410,6 +471,12 @@ def test_a_script_is_run_at_each_size_and_its_costs_are_kept(
     assert "ZeroDivisionError" in measured.steps[4].problem
     assert f"pods, n = 16 m could not be run: {measured.steps[4].problem}" in said
     assert "grpo, all of n = 4 m" in said
+
+    other = measured.in_other_passes
+    assert (other.rows, other.rows_of_pass, other.rows_of_prompt) == (8, 4, 4)
+    assert (measured.grpo.rows, measured.grpo.rows_of_pass) == (8, 8)
+    assert "Within 64.00 GiB: " in said
+    assert "\nm: " in said
     assert not (tmp_path / "out").exists()
     assert [
         path.name for path in (tmp_path / "pods-compare" / "steps").iterdir() if path.is_dir()

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=number(float),
         metavar="GIB",
-        help="memory of the device; with a script: say the largest n that fits; with runs of"
+        help="memory of the device; with a script: say the largest n and m that fit; with runs of"
         " several batch sizes: say how many rows fit into a pass",
     )
 
@@ -74,6 +74,7 @@ def _of_script(args: argparse.Namespace, words: list[str]) -> int:
         from podslab.own_script.measure_steps import StepsWanted, measure_steps
         from podslab.recommend.answer import answer
         from podslab.recommend.known_worth import known_worths, read_worths
+        from podslab.recommend.memory_of_passes import rows_in_words
         from podslab.recommend.memory_of_rollouts import rollouts_in_words
 
     if args.gpu is not None:
@@ -85,11 +86,13 @@ def _of_script(args: argparse.Namespace, words: list[str]) -> int:
         steps=args.steps or StepsWanted.steps,
         launch=tuple(args.command),
         gpu=args.gpu,
+        for_memory=args.memory is not None,
     )
     measured = measure_steps(wanted, lambda line: print(line, file=sys.stderr, flush=True))
     print(answer(measured, known_worths(read_worths(wanted.folder))))
     if args.memory is not None:
         print(rollouts_in_words(measured, args.memory * 2**30))
+        print(rows_in_words(measured, args.memory * 2**30))
     return 0
 
 

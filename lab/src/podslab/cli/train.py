@@ -1,16 +1,11 @@
 """`pods train`: one run from a YAML config and flags."""
 
 import argparse
-from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from podsrl.errors import InvalidInputError, MissingDependencyError, needed
-
-if TYPE_CHECKING:
-    from podslab.training.spec import Spec
+from podsrl.errors import MissingDependencyError, needed
 
 SUMMARY = "train by the settings in a YAML file"
 TAKES_FIELDS = True
@@ -29,10 +24,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Preview, train, and tell what came of it."""
-    from podslab.training.config_file import read_config
+    from podslab.training.config_file import read_config, refuse_comparison
 
     config = read_config(args.config)
-    _refuse_comparison(config, args.config)
+    refuse_comparison(config, args.config)
     if args.model:
         config["model_name_or_path"] = args.model
 
@@ -42,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         from podslab.cli import run_output
         from podslab.training import run as training
         from podslab.training.output_folder import refuse_own_config, refuse_taken
-        from podslab.training.preflight import checked_spec
+        from podslab.training.preflight import checked_spec, notes
         from podslab.training.preview import Preview
 
     # a dry run must not need the GPUs that it is about
@@ -51,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
         spec = checked_spec(config, [*args.fields, *here])
     except metadata.PackageNotFoundError as error:  # such as of deepspeed
         raise MissingDependencyError(str(error)) from error
-    _refuse_lora_without_peft(spec, config, args.fields)
 
     folder = Path(str(spec.training.output_dir))
     refuse_own_config(args.config, folder, spec.run.resume)
@@ -61,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
         words = ["--config", args.config, *model, *args.fields]
         print(preview.describe(spec))
         print(f"launch      {preview.launch(spec, words)}")
-        print(*_notes(spec), sep="\n", end="")
+        for note in notes(spec):
+            print(f"note        {note}")
         refuse_taken(folder, spec.run.resume)  # what a start would refuse
         return 0
 
@@ -77,39 +72,6 @@ def run(args: argparse.Namespace) -> int:
         run_output.print_run(finished)
     processes.destroy_process_group()
     return 0
-
-
-def _refuse_comparison(config: Mapping[str, Any], name: str) -> None:
-    """Refuse a config of `pods compare`, which has settings for several runs."""
-    if "arms" in config:
-        raise InvalidInputError(
-            f"{name} is the config of a comparison, with several arms: pods compare --config {name}"
-        )
-
-
-def _refuse_lora_without_peft(
-    spec: "Spec", config: Mapping[str, Any], words: Sequence[str]
-) -> None:
-    """Refuse settings of LoRA where all weights are trained: they would count for nothing."""
-    if spec.model.use_peft:
-        return
-    flags = [word[2:].partition("=")[0] for word in words if word.startswith("--")]
-    names = [name.replace("-", "_") for name in (*config, *flags)]
-    if given := next((name for name in names if name.startswith("lora_")), None):
-        raise InvalidInputError(
-            f"{given} is given, and use_peft is not, so that all weights would be trained: set"
-            " use_peft: true, or leave it out"
-        )
-
-
-def _notes(spec: "Spec") -> list[str]:
-    """What a dry run can't know, as lines."""
-    name = str(spec.model.model_name_or_path)
-    if name in ("tiny", "smollm2") or Path(name).expanduser().is_dir():
-        return []
-    return [
-        f"note        there is no folder {name}: when the run starts, the hub is asked for it\n"
-    ]
 
 
 def _help_of_fields() -> str:

@@ -307,6 +307,8 @@ class _TimedSteps(TrainerCallback):
                             seconds={name: of / steps for name, of in self.seconds.items()},
                             steps=steps,
                             peak_memory=float(peak_memory()),
+                            rows_of_pass=args.per_device_train_batch_size,
+                            rows_of_prompt=args.num_generations,
                         )
                     ),
                     "machine": _machine(),

@@ -49,10 +49,13 @@ class StepSizes:
     Args:
         rollouts_per_row: n/m, with the script's rows of a prompt as m.
         trains_on_all: Whether the update sees all n rollouts, by gradient accumulation.
+        other_passes: Whether the rows are in passes of another size than the script's, as many in
+            all, so that their peaks of memory say how it grows with the rows of a pass.
     """
 
     rollouts_per_row: int
     trains_on_all: bool = False
+    other_passes: bool = False
 
     @property
     def name(self) -> str:
@@ -62,7 +65,7 @@ class StepSizes:
         ('grpo, n = m', 'pods, n = 4 m', 'grpo, all of n = 4 m')
         """
         if self.rollouts_per_row == 1:
-            return "grpo, n = m"
+            return "grpo, n = m" + (", in passes of another size" if self.other_passes else "")
         all_of = "all of " if self.trains_on_all else ""
         return f"{self.method}, {all_of}n = {self.rollouts_per_row} m"
 

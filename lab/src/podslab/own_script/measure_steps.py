@@ -14,6 +14,8 @@ from podsrl.rollout_log import files
 
 #: GRPO, PODS with 2 to 16 rollouts for each row, and GRPO on all of 4 m rollouts.
 SIZES = (*(StepSizes(size) for size in (1, 2, 4, 8, 16)), StepSizes(4, trains_on_all=True))
+#: GRPO once more, which says how memory grows with the rows of a pass.
+IN_OTHER_PASSES = StepSizes(1, other_passes=True)
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class StepsWanted:
         steps: Generations that are timed at each size, after one that warms up.
         launch: The words that start a process; () is Python.
         gpu: As CUDA_VISIBLE_DEVICES has it; None leaves the choice to the script.
+        for_memory: Whether to measure `IN_OTHER_PASSES`, too.
     """
 
     script: str
@@ -35,10 +38,16 @@ class StepsWanted:
     steps: int = 3
     launch: tuple[str, ...] = ()
     gpu: str | None = None
+    for_memory: bool = False
+
+    @property
+    def sizes(self) -> tuple[StepSizes, ...]:
+        """The sizes that are measured, in their order."""
+        return (*SIZES, IN_OTHER_PASSES) if self.for_memory else SIZES
 
 
 def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> MeasuredSteps:
-    """Run the script for a few steps at each of `SIZES`, and write steps.json.
+    """Run the script for a few steps at each size, and write steps.json.
 
     Raises:
         InvalidInputError: There is no such script.
@@ -48,26 +57,37 @@ def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> Measured
         raise InvalidInputError(f"there is no script {wanted.script}")
 
     machine = ""
-    steps: list[MeasuredStep] = []
-    for place, sizes in enumerate(SIZES, start=1):
-        say(f"{place} of {len(SIZES)}: {sizes.name}, {wanted.steps} steps after one that warms up")
+    found: dict[StepSizes, MeasuredStep] = {}
+    for place, sizes in enumerate(wanted.sizes, start=1):
+        of_all = f"{place} of {len(wanted.sizes)}"
+        say(f"{of_all}: {sizes.name}, {wanted.steps} steps after one that warms up")
         try:
-            step, machine = _measure(wanted, sizes)
+            found[sizes], machine = _measure(wanted, sizes)
         except PodsError as error:
-            if not steps:
+            if not found:
                 raise
             say(f"could not be run: {error}")
-            step = MeasuredStep(
-                method=sizes.method,
-                rollouts_per_row=1 if sizes.trains_on_all else sizes.rollouts_per_row,
-                rows=(steps[0].rows or 0) * sizes.rollouts_per_row if sizes.trains_on_all else None,
-                problem=str(error),
-            )
-        steps.append(step)
+            found[sizes] = _problem(sizes, rows_of_grpo=found[SIZES[0]].rows, problem=str(error))
 
-    measured = MeasuredSteps(of=wanted.script, machine=machine, steps=steps)
+    measured = MeasuredSteps(
+        of=wanted.script,
+        machine=machine,
+        steps=[found[sizes] for sizes in SIZES],
+        in_other_passes=found.get(IN_OTHER_PASSES),
+    )
     measured.write(wanted.folder)
     return measured
+
+
+def _problem(sizes: StepSizes, rows_of_grpo: float | None, problem: str) -> MeasuredStep:
+    """A step that could not be run."""
+    rows = (rows_of_grpo or 0) * sizes.rollouts_per_row if sizes.trains_on_all else None
+    return MeasuredStep(
+        method=sizes.method,
+        rollouts_per_row=1 if sizes.trains_on_all else sizes.rollouts_per_row,
+        rows=rows,
+        problem=problem,
+    )
 
 
 def _measure(wanted: StepsWanted, sizes: StepSizes) -> tuple[MeasuredStep, str]:
@@ -76,7 +96,7 @@ def _measure(wanted: StepsWanted, sizes: StepSizes) -> tuple[MeasuredStep, str]:
     Raises:
         PodsError: The script fails at these sizes.
     """
-    kind = "all" if sizes.trains_on_all else "some"
+    kind = "all" if sizes.trains_on_all else "other" if sizes.other_passes else "some"
     folder = wanted.folder / "steps" / f"{sizes.rollouts_per_row}-{kind}"
     shutil.rmtree(folder, ignore_errors=True)
     job = ScriptJob(

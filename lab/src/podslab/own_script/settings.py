@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,8 +17,9 @@ from podsrl.methods import method_of, resolve_method
 from podsrl.trl import PODSConfig
 from podsrl.trl.config import why_all_rows_pass
 
-#: TRL's default.
+#: TRL's defaults.
 _NUM_GENERATIONS = 8
+_ROWS_OF_PASS = 8
 #: What a comparison decides, so that all arms have the same budget and measure.
 _DECIDED = (
     "output_dir",
@@ -99,7 +101,8 @@ class GivenSettings:
         rows = self._rows_of_grpo
         rollouts = rows * sizes.rollouts_per_row
         if sizes.rollouts_per_row == 1:
-            return {**self._of_grpo(), "skip_zero_advantage": False}
+            passes = self._other_passes() if sizes.other_passes else {}
+            return {**self._of_grpo(), **passes, "skip_zero_advantage": False}
         if not sizes.trains_on_all:
             return {
                 "method": "pods",
@@ -120,6 +123,27 @@ class GivenSettings:
             "skip_zero_advantage": False,
             **larger,
         }
+
+    def _other_passes(self) -> dict[str, Any]:
+        """The same rows in twice as many passes of half the size, or the other way round.
+
+        Raises:
+            InvalidInputError: Neither the rows of a pass nor the passes are even.
+        """
+        rows = int(self.values.get("per_device_train_batch_size") or _ROWS_OF_PASS)
+        passes = int(self.values.get("gradient_accumulation_steps") or 1)
+        if rows % 2 == 0:
+            rows, passes, change = rows // 2, passes * 2, Fraction(2)
+        elif passes % 2 == 0:
+            rows, passes, change = rows * 2, passes // 2, Fraction(1, 2)
+        else:
+            raise InvalidInputError(
+                f"{passes} passes of {rows} rows can't be made into passes of another size"
+            )
+        fields = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": passes}
+        if given := self.values.get("steps_per_generation"):
+            fields["steps_per_generation"] = int(given * change)
+        return fields
 
     @property
     def _rows_of_grpo(self) -> int:

@@ -26,6 +26,8 @@ class MeasuredStep:
         steps: How many were measured; 0 where the sizes could not be run.
         peak_memory: In bytes; None where it is not known.
         problem: Why the sizes could not be run.
+        rows_of_pass: Of one pass of one device; None where it is not known.
+        rows_of_prompt: m; None where it is not known.
     """
 
     method: str
@@ -35,6 +37,8 @@ class MeasuredStep:
     steps: int = 0
     peak_memory: float | None = None
     problem: str = ""
+    rows_of_pass: int | None = None
+    rows_of_prompt: int | None = None
 
     @property
     def total(self) -> float:
@@ -54,11 +58,14 @@ class MeasuredSteps:
         of: What was run, such as a script or a log.
         machine: On what; "" where it is not known.
         steps: GRPO first, then by the rollouts for each row.
+        in_other_passes: GRPO's step with as many rows, in passes of another size; None where it
+            was not measured.
     """
 
     of: str
     machine: str
     steps: Sequence[MeasuredStep]
+    in_other_passes: MeasuredStep | None = None
 
     @property
     def grpo(self) -> MeasuredStep | None:
@@ -68,7 +75,13 @@ class MeasuredSteps:
 
     def write(self, folder: Path) -> None:
         """Write them into a folder."""
-        value = {"of": self.of, "machine": self.machine, "steps": [*map(asdict, self.steps)]}
+        other = self.in_other_passes
+        value = {
+            "of": self.of,
+            "machine": self.machine,
+            "steps": [*map(asdict, self.steps)],
+            "in_other_passes": None if other is None else asdict(other),
+        }
         files.write_json(folder / STEPS, value)
 
     @classmethod
@@ -83,7 +96,13 @@ class MeasuredSteps:
             return None
         try:
             steps = [MeasuredStep(**step) for step in value["steps"]]
-            return cls(of=value["of"], machine=value["machine"], steps=steps)
+            other = value.get("in_other_passes")
+            return cls(
+                of=value["of"],
+                machine=value["machine"],
+                steps=steps,
+                in_other_passes=None if other is None else MeasuredStep(**other),
+            )
         except (KeyError, TypeError) as error:
             raise InvalidInputError(
                 f"{folder / STEPS} is damaged ({error}): pods recommend train.py measures anew"

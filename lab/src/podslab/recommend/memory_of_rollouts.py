@@ -61,31 +61,25 @@ class MemoryOfRollouts:
 
 
 def rollouts_in_words(measured: MeasuredSteps, size: float) -> str:
-    """The largest n within so many bytes, and what says the largest m."""
+    """The largest n within so many bytes."""
     found = MemoryOfRollouts.of(measured.steps)
     if found is None:
         return (
             f"Within {memory(size)}: these steps can't say, as it takes the peaks of steps with"
             " different n"
         )
-    how_m = (
-        " What limits m is per_device_train_batch_size: more rows take gradient accumulation and no"
-        " more memory. `pods recommend RUN RUN --memory` says how large it may be, from two runs in"
-        " which it differs"
-    )
-
     most = found.most_within(size)
     if most == 0:
         return (
             f"Within {memory(size)}: not even {GRPO} with n = m, whose update takes"
             f" {memory(found.update)}: lower per_device_train_batch_size and raise"
-            " gradient_accumulation_steps." + how_m
+            " gradient_accumulation_steps"
         )
     if most is None:
         return (
             f"Within {memory(size)}: n = {found.most:g} m and less, as measured. The update decides"
             f" ({memory(found.update)}): generating more never took more, so n may be larger"
-            " still." + how_m
+            " still"
         )
     measured_too = "measured" if most <= found.most else "a prediction, by a line through the peaks"
-    return f"Within {memory(size)}: up to n = {most:g} m ({measured_too})." + how_m
+    return f"Within {memory(size)}: up to n = {most:g} m ({measured_too})"

@@ -1,6 +1,6 @@
 """Reading a config: a YAML file, or one that is shipped."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,22 @@ def read_config(name: str | Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise InvalidInputError(f"{path} must hold a YAML mapping, such as 'task: gsm8k'")
     return config
+
+
+def refuse_comparison(config: Mapping[str, Any], name: str) -> None:
+    """Refuse a config of `pods compare`, which has settings for several runs.
+
+    Args:
+        config: What the file holds.
+        name: As the user named it.
+
+    Raises:
+        InvalidInputError: It has arms.
+    """
+    if "arms" in config:
+        raise InvalidInputError(
+            f"{name} is the config of a comparison, with several arms: pods compare --config {name}"
+        )
 
 
 def _shipped_config(name: str, path: Path) -> Path:

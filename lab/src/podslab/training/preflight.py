@@ -22,7 +22,29 @@ def checked_spec(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
     check_model(str(spec.model.model_name_or_path))
     _check_reporting(spec.training.report_to or ())
     _check_reward_weights(spec)
+    _refuse_lora_without_peft(spec, config, flags)
     return spec
+
+
+def notes(spec: Spec) -> list[str]:
+    """What these checks can't know, for a dry run."""
+    name = str(spec.model.model_name_or_path)
+    if name in ("tiny", "smollm2") or Path(name).expanduser().is_dir():
+        return []
+    return [f"there is no folder {name}: when the run starts, the hub is asked for it"]
+
+
+def _refuse_lora_without_peft(spec: Spec, config: Mapping[str, Any], flags: Sequence[str]) -> None:
+    """Refuse settings of LoRA where all weights are trained: they would count for nothing."""
+    if spec.model.use_peft:
+        return
+    of_flags = [word[2:].partition("=")[0] for word in flags if word.startswith("--")]
+    names = [name.replace("-", "_") for name in (*config, *of_flags)]
+    if given := next((name for name in names if name.startswith("lora_")), None):
+        raise InvalidInputError(
+            f"{given} is given, and use_peft is not, so that all weights would be trained: set"
+            " use_peft: true, or leave it out"
+        )
 
 
 def _check_reporting(names: Sequence[str]) -> None:

@@ -100,14 +100,7 @@ def test_any_other_verb_refuses_an_unknown_option_with_the_nearest_one(install, 
             ["selekt"],
             "pods: unknown verb 'selekt'; did you mean 'select'? (`pods --help` tells more)\n",
         ),
-<<<<<<< HEAD
         (["inspect", "nowhere"], "pods inspect: there is no nowhere. If a run will begin there"),
-=======
-        (
-            ["inspect", "nowhere"],
-            "pods inspect: there is no nowhere. If a run will begin there, make the folder ",
-        ),
->>>>>>> door
         (["select", "nowhere.jsonl", "--keep", "2"], "pods select: no file nowhere.jsonl\n"),
     ],
 )

@@ -305,7 +305,6 @@ def sizes_of(probe):
     }
 
 
-@pytest.mark.usefixtures("with_parent")
 def test_a_run_of_a_script_is_one_processes_alone(tmp_path, monkeypatch):
     """So that what clears away a killed run waits for its process to be gone."""
     job = ScriptJob("train.py", [], str(tmp_path / "run"), "pods", 0, REPORTED, 8, 2)
@@ -324,6 +323,7 @@ def test_a_run_of_a_script_is_one_processes_alone(tmp_path, monkeypatch):
     assert held == [job.folder]
 
 
+@pytest.mark.usefixtures("with_parent")
 def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
     describe = ["grpo", MINIBATCHES, "pods", "max_contrast", "2-grpo"]
     process, _, _ = run_script(questions=TUNING, learning_rate=None, describe=describe)

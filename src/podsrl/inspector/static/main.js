@@ -166,13 +166,16 @@ function goToPrompt(by) {
   if (next !== undefined) location.hash = groupAddress(around.run, around.step, next);
 }
 
+// A key that is pressed while a page is being shown goes on from that page.
+let shown = Promise.resolve();
+
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest("input, select, textarea");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   const does = KEYS[event.key];
   if (!does) return;
   event.preventDefault();
-  does();
+  shown.then(does, does);
 });
 
 async function begin() {
@@ -185,7 +188,7 @@ async function begin() {
   if (!location.hash && isOneStep) {
     history.replaceState(null, "", stepAddress(steps[0].name, steps[0].last_step));
   }
-  window.addEventListener("hashchange", () => show());
+  window.addEventListener("hashchange", () => { shown = show(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(true));
   await show();
   if (!PACKED) follow();

@@ -229,7 +229,7 @@ def _keep_whole_groups(
 
 
 def _keep_shares(order: Order, share_P: Integers) -> Mask:
-    """Of each group as many rollouts as its share, those that `max_variance` keeps."""
+    """Keep as many rollouts of each group as its share says, by `max_variance`."""
     kept_P_N = np.zeros(order.rollout_P_N.shape, dtype=bool)
     for share in np.unique(share_P[share_P > 0]).tolist():
         groups = np.flatnonzero(share_P == share)

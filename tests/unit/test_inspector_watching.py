@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("duckdb")
 
 from podsrl.inspector.answers import state_of
+from podsrl.inspector.sources import trained_run
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
 from support.growth import containers, grown, of_process
@@ -32,7 +33,12 @@ def train(tmp_path):
     log.close()
 
 
-def test_a_run_that_is_looked_at_again_and_again_is_held_once(train, tmp_path):
+@pytest.mark.parametrize("clock_seconds", [trained_run._CLOCK_SECONDS, 0.0], ids=["soon", "late"])
+def test_a_run_that_is_looked_at_again_and_again_is_held_once(
+    train, tmp_path, monkeypatch, clock_seconds
+):
+    """Also where a machine is so busy that every folder is old by the time of the next look."""
+    monkeypatch.setattr(trained_run, "_CLOCK_SECONDS", clock_seconds)
     counts = []
     with index_of(tmp_path) as index:
         for first, last in ((1, 25), (25, 73)):

@@ -62,8 +62,9 @@ class TrainedRun(Source):
             except FileNotFoundError:  # the run thinned out its log since the folder was listed
                 continue
 
-            # Of one that changed just now another file may come within the clock's resolution.
-            if time.time() - changed / 1e9 > _CLOCK_SECONDS:
+            # Of one that changed just now another file may come within the clock's resolution. A
+            # log that was thinned out leaves empty folders until the run ends: none is remembered.
+            if listing.files and time.time() - changed / 1e9 > _CLOCK_SECONDS:
                 listings[folder.name] = listing
             found += listing.files
         self._listings = listings

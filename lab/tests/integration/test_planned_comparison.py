@@ -17,6 +17,7 @@ from podslab.comparison.comparison_config import parse_comparison
 from podslab.evaluation.records import evaluations
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.training import run as training
+from podslab.training.config_file import read_config
 from podsrl.cli import main
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import RunFolder
@@ -264,3 +265,20 @@ def test_a_priced_run_is_the_same_to_the_last_digit_when_it_is_repeated(comparis
 def test_a_budget_of_rollouts_ends_a_run_at_the_step_that_reaches_it(comparison, tmp_path):
     run = train(comparison, tmp_path / "a", budget={"rollouts": 20}, evaluations=2)
     assert [point.rollouts_generated for point in evaluations(run)] == [0, 16, 24]
+
+
+@pytest.mark.slow
+def test_a_small_version_of_the_papers_comparison_runs_to_its_answer(tiny_model, tmp_path, capsys):
+    """The shipped file, with a smaller model and two steps: real runs, verdicts, and a report."""
+    config = read_config("compare/small-v1")
+    config |= {"seeds": [201, 202], "budget": {"steps": 2}, "evaluations": 1}
+    config["output_dir"] = str(tmp_path / "runs")
+    small = {"model_name_or_path": str(tiny_model), "evaluation_problems": 8}
+    config["settings"] = {**config["settings"], **small}
+    file = tmp_path / "small.yaml"
+    file.write_text(yaml.safe_dump(config))
+
+    assert main(["compare", "--config", str(file)]) == 0
+    assert "4 runs finished" in capsys.readouterr().out
+    assert set(verdicts(tmp_path)) == {"pods_32"}
+    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]) == 0

@@ -46,9 +46,17 @@ def make_pair(r: R) -> Pair:
     return Pair(f"{kind}, malformed", gold, break_notation(write(value, r), r), False)
 
 
+#: What makes an inequality.
+ORDER = ("<", ">", "\\le", "\\ge", "≤", "≥")
+
+
 def break_notation(text: str, r: R) -> str:
     """A text that is no mathematics any more."""
     how = r.choice(["open", "close", "operator", "fraction", "words", "double"])
+    if how == "double" and any(sign in text for sign in ORDER):
+        how = (
+            "close"  # two inequalities with "or" between them are one set, and may be the right one
+        )
     at = r.randint(0, len(text))
     return {
         "open": text[:at] + r.choice("({[") + text[at:] + r.choice(["", "{"]),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from benchmarks.markdown import table
 from benchmarks.own_process import import_once, in_own_process
-from benchmarks.speed.resources import peak_memory, reset_memory
+from benchmarks.speed.resources import peaks_of_training
 from podsrl.rollout_log.files import write_whole
 
 _MIB = 2**20
@@ -81,25 +81,9 @@ def measure(n: int, m: int, length: int, *, lora: bool, reward_model: bool) -> M
     In a process of its own, whose resident memory is its own.
     """
     warnings.simplefilter("ignore")
-    generating: list[int] = []
-    updating: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
         trainer = _trainer(folder, n, m, length, lora=lora, reward_model=reward_model)
-        make_rows = trainer._generate_and_score_completions
-        before = reset_memory()
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            if generating:
-                updating.append(peak_memory() - before)
-            reset_memory()
-            rows = make_rows(*args, **kwargs)
-            generating.append(peak_memory() - before)
-            reset_memory()
-            return rows
-
-        trainer._generate_and_score_completions = watched
-        trainer.train()
-        updating.append(peak_memory() - before)
+        generating, updating = peaks_of_training(trainer)[-1]
 
     return Measured(
         n=n,
@@ -107,8 +91,8 @@ def measure(n: int, m: int, length: int, *, lora: bool, reward_model: bool) -> M
         length=length,
         lora=lora,
         reward_model=reward_model,
-        generating=float(generating[-1]),
-        updating=float(updating[-1]),
+        generating=float(generating),
+        updating=float(updating),
     )
 
 

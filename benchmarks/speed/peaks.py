@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.markdown import table
 from benchmarks.speed import step
-from benchmarks.speed.resources import peak_memory, reset_memory
+from benchmarks.speed.resources import peaks_of_training
 from benchmarks.speed.trainers import Setting, build
 from podslab.models.tiny import get_model
 from podsrl.rollout_log.files import write_whole
@@ -60,30 +60,16 @@ def peaks_of(setting: Setting, steps: int) -> list[Peaks]:
     """The peaks of so many steps of a trainer, in this process, whose memory is its own."""
     warnings.simplefilter("ignore")
     os.environ["HF_HUB_OFFLINE"] = "1"
-    generating: list[int] = []
-    updating: list[int] = []
     tokens: list[int] = []
+
+    def count_tokens(rows: Any) -> None:
+        tokens.append(rows["prompt_ids"].shape[1] + rows["completion_ids"].shape[1])
 
     with tempfile.TemporaryDirectory() as folder:
         trainer: Any = build(setting, folder)
         trainer.args.max_steps = steps
-        make_rows = trainer._generate_and_score_completions
-        before = reset_memory()
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            if generating:
-                updating.append(peak_memory() - before)
-            reset_memory()
-            rows = make_rows(*args, **kwargs)
-            generating.append(peak_memory() - before)
-            tokens.append(rows["prompt_ids"].shape[1] + rows["completion_ids"].shape[1])
-            reset_memory()
-            return rows
-
-        trainer._generate_and_score_completions = watched
-        trainer.train()
-        updating.append(peak_memory() - before)
-    return [Peaks(*of_step) for of_step in zip(generating, updating, tokens, strict=True)]
+        peaks = peaks_of_training(trainer, count_tokens)
+    return [Peaks(*of_step, length) for of_step, length in zip(peaks, tokens, strict=True)]
 
 
 def measure(size: step.Size, steps: int) -> list[tuple[Setting, list[Peaks]]]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from podsrl.errors import PodsError
 
@@ -36,6 +37,39 @@ def peak_memory() -> int:
     Not `ru_maxrss`, which begins with that of the process that started this one.
     """
     return memory_of(os.getpid(), "VmHWM")
+
+
+def peaks_of_training(
+    trainer: Any, seen: Callable[[Any], None] = lambda rows: None
+) -> list[tuple[int, int]]:
+    """Train, and give the peaks of memory of each step while generating and in the update.
+
+    Both are in bytes above what is resident before training, in a process of its own. One
+    generation serves one step.
+
+    Args:
+        trainer: A trainer of TRL's GRPO.
+        seen: Called with the rows of each step.
+    """
+    generating: list[int] = []
+    updating: list[int] = []
+    make_rows = trainer._generate_and_score_completions
+    before = reset_memory()
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        if generating:
+            updating.append(peak_memory() - before)
+        reset_memory()
+        rows = make_rows(*args, **kwargs)
+        generating.append(peak_memory() - before)
+        seen(rows)
+        reset_memory()
+        return rows
+
+    trainer._generate_and_score_completions = watched
+    trainer.train()
+    updating.append(peak_memory() - before)
+    return list(zip(generating, updating, strict=True))
 
 
 def memory_of(process: int, kind: str) -> int:

@@ -1,7 +1,9 @@
 """Counting what could grow with the steps of a run: in a process, a model, our own objects."""
 
+import argparse
 import gc
 import os
+import tempfile
 import threading
 import warnings
 from collections import Counter, deque
@@ -52,6 +54,29 @@ def memory_now(process: int | str = "self") -> int:
         return 0
     (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) // 1024
+
+
+def soak_command(
+    about: str | None, soak: Callable[[int, Path], list[str]], what: str, usual: int
+) -> int:
+    """Run a soak in an empty folder, and print what grew.
+
+    Args:
+        about: The help of the command.
+        soak: Given a number and the folder: what grew.
+        what: The name of that number, such as "runs".
+        usual: The number, unless the command says another one.
+
+    Returns:
+        The exit status: 1 where something grew.
+    """
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument(what, type=int, nargs="?", default=usual)
+    number = getattr(parser.parse_args(), what)
+    with tempfile.TemporaryDirectory() as folder:
+        found = soak(number, Path(folder))
+    print("grew:", *(found or ["nothing"]), sep="\n  ", flush=True)
+    return 1 if found else 0
 
 
 def of_process() -> dict[str, int]:

@@ -8,11 +8,9 @@ its open files, threads, memory and child processes, and what is in its folder a
 temporary files. The exit status is 1 where something grew with the number of runs.
 """
 
-import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ import yaml
 
 from podslab.models import resolve
 from podsrl.rollout_log.run_folder import find_runs
-from support.growth import grown, memory_now
+from support.growth import grown, memory_now, soak_command
 from support.tiny_run import TINY_RUN
 
 ARMS = ("grpo", "pods")
@@ -159,16 +157,5 @@ def _of_second_time(config: Path, temporary: Path, out: Path) -> list[str]:
     return problems
 
 
-def main() -> int:
-    """Exit status: 1 where something grew with the number of runs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", type=int, nargs="?", default=24)
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = soak(args.runs, Path(folder))
-    print("grew:", *(found or ["nothing"]), sep="\n  ", flush=True)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(soak_command(__doc__, soak, "runs", 24))

@@ -7,10 +7,8 @@ The run writes a step between two polls, and its log holds the last 100 of them,
 asks for. The exit status is 1 where something grew, or where a poll takes longer than one before.
 """
 
-import argparse
 import math
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from podsrl.inspector.index import Index
 from podsrl.inspector.sources import Options, find_sources
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
-from support.growth import containers, grown, memory_now, objects, of_process
+from support.growth import containers, grown, memory_now, objects, of_process, soak_command
 from support.inspected import answer
 from support.synthetic_rollouts import rollouts
 
@@ -164,16 +162,5 @@ def _grown(found: dict[int, dict[str, Any]], whole: dict[int, Any]) -> list[str]
     return problems
 
 
-def main() -> int:
-    """Exit status: 1 where the inspector let something grow."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("polls", type=int, nargs="?", default=2_000)
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = soak(args.polls, Path(folder))
-    print("grew:", *(found or ["nothing"]), sep="\n  ", flush=True)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(soak_command(__doc__, soak, "polls", 2_000))

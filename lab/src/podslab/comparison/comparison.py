@@ -208,7 +208,7 @@ class ComparisonSpec:
 
 @dataclass(frozen=True)
 class Shard:
-    """Which part of a comparison's runs is ours: number `index` (from 1) of `count`."""
+    """Our part of a comparison's runs: number `index` (from 1) of `count` parts."""
 
     index: int = 1
     count: int = 1

@@ -1,6 +1,6 @@
 """What the runs of a comparison say, by the rule of decision in its plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,32 +68,34 @@ class Decision:
         """One row for each arm."""
         heads = ["", "at first", "at the end", "over the run", "difference", "over seeds"]
         heads += ["seeds and questions", "p", "", "worth", "cost", "worth / cost"]
-        said = {verdict.arm: verdict for verdict in self.verdicts}
+        beside = {verdict.arm: self._beside_reference(verdict) for verdict in self.verdicts}
+        of_reference = [""] * 8
+
         rows = [heads]
         for arm, runs in self.curves.items():
-            means = [
-                _mean([float(curve.rewards_T[0]) for curve in runs.values()]),
-                _mean([float(curve.rewards_T[-1]) for curve in runs.values()]),
-                _mean([float(np.nanmean(self._over_run_P(curve))) for curve in runs.values()]),
-            ]
-            verdict = said.get(arm)
-            if verdict is None:
-                rows.append([arm, *means, *[""] * 8])
-                continue
-            value = self.worths[arm]
-            ratios = [value.worth, value.cost, value.gain]
-            rows.append(
-                [
-                    arm,
-                    *means,
-                    f"{verdict.difference.mean:+.3f}",
-                    *_intervals(verdict.difference),
-                    f"{verdict.p:.3f}",
-                    verdict.says,
-                    *(str(ratio or _UNKNOWN) for ratio in ratios),
-                ]
-            )
+            rows.append([arm, *self._means(runs.values()), *beside.get(arm, of_reference)])
         return rows
+
+    def _means(self, curves: Iterable[RunCurve]) -> list[str]:
+        """The mean reward of an arm at first, at the end, and over the run."""
+        firsts, ends, over_run = [], [], []
+        for curve in curves:
+            firsts.append(float(curve.rewards_T[0]))
+            ends.append(float(curve.rewards_T[-1]))
+            over_run.append(float(np.nanmean(self._over_run_P(curve))))
+        return [_mean(firsts), _mean(ends), _mean(over_run)]
+
+    def _beside_reference(self, verdict: Verdict) -> list[str]:
+        """The cells of an arm's difference, its verdict, and its worth and cost."""
+        value = self.worths[verdict.arm]
+        ratios = [str(ratio or _UNKNOWN) for ratio in (value.worth, value.cost, value.gain)]
+        return [
+            f"{verdict.difference.mean:+.3f}",
+            *_intervals(verdict.difference),
+            f"{verdict.p:.3f}",
+            verdict.says,
+            *ratios,
+        ]
 
     def _over_run_P(self, curve: RunCurve) -> Floats:
         return curve.value_P(OVER_RUN, self.spec.unit, self.spec.prices)

@@ -133,9 +133,13 @@ class GivenSettings:
         rows = int(self.values.get("per_device_train_batch_size") or _ROWS_OF_PASS)
         passes = int(self.values.get("gradient_accumulation_steps") or 1)
         if rows % 2 == 0:
-            rows, passes, change = rows // 2, passes * 2, Fraction(2)
+            rows //= 2
+            passes *= 2
+            change = Fraction(2)
         elif passes % 2 == 0:
-            rows, passes, change = rows * 2, passes // 2, Fraction(1, 2)
+            rows *= 2
+            passes //= 2
+            change = Fraction(1, 2)
         else:
             raise InvalidInputError(
                 f"{passes} passes of {rows} rows can't be made into passes of another size"

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from podslab.statistics.curves import Floats
 
 #: How often an interval that is shown holds the truth.
 LEVEL = 0.95
@@ -160,20 +159,23 @@ def verdicts(
         level: The chance of any false alarm; of the look, where there are several.
         margin: The least mean difference that counts.
     """
-    others = [arm for arm in values if arm != reference]
-    differences = [values[arm] - values[reference] for arm in others]
-    adjusted = holm([difference(one).p for one in differences])
+    shown = {}
+    at_levels = {}
+    for arm, values_S_Q in values.items():
+        if arm != reference:
+            shown[arm] = difference(values_S_Q - values[reference])
+            at_levels[arm] = difference(values_S_Q - values[reference], 1 - level)
 
+    adjusted = holm([one.p for one in shown.values()])
     found = []
-    for arm, values_S_Q, p in zip(others, differences, adjusted, strict=True):
-        at_level = difference(values_S_Q, 1 - level)
+    for (arm, at_level), p in zip(at_levels.items(), adjusted, strict=True):
         says = OPEN
         if p < level and abs(at_level.mean) >= margin:
             if at_level.wide_low > 0:
                 says = BETTER
             elif at_level.wide_high < 0:
                 says = WORSE
-        found.append(Verdict(arm, difference(values_S_Q), p, says))
+        found.append(Verdict(arm, shown[arm], p, says))
     return found
 
 

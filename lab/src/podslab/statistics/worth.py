@@ -26,13 +26,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from podslab.statistics.curves import ArmCurves, Floats
+from podslab.statistics.differences import LEVEL
 from podslab.statistics.speedup import Speedup, rise, speed_up
 
 #: Worths beyond these are not told apart.
 LEAST, MOST = 1 / 16, 16.0
-#: How often an interval holds the truth.
-LEVEL = 0.95
-
 _POINTS = 400  # of a curve, and of the search
 _RESAMPLES = 500  # of each arm
 

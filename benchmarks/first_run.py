@@ -1,7 +1,7 @@
 """README's script to its end with SmolLM2-135M on a CPU, by GRPO and by PODS.
 
-    python -m benchmarks.first_run train pods --rate 1e-5              # the whole script: about an hour
-    python -m benchmarks.first_run train pods --rate 1e-5 --steps 24   # a run to choose a rate by
+    python -m benchmarks.first_run train pods --rate 1e-5              # the whole: an hour
+    python -m benchmarks.first_run train pods --rate 1e-5 --steps 24   # to choose a rate by
 
 The script itself is run; only its model and some settings are replaced. Each step is one line of
 results/first-run/runs/NAME.jsonl as soon as it has ended. The protocol is in that folder's README.
@@ -49,9 +49,10 @@ def train(arm: str, rate: float, steps: int, seed: int) -> None:
     Raises:
         FileExistsError: There is a run of that name; no run is overwritten.
     """
+    from transformers import TrainerCallback
+
     import podsrl.trl
     from podslab.models.smollm2 import get_model
-    from transformers import TrainerCallback
 
     path = RUNS / f"{arm}-{rate:g}-{steps}-{seed}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -92,8 +92,8 @@ RUNS["critic"] = [
     "critic.fsdp.use_torch_compile=False",
     "+critic.fsdp.mixed_precision.param_dtype=fp32",
 ]
-#: A run that goes on after the first step of "half".
-RESUMED = [PODS, f"+trainer.v1.pods_sync.m={M}", "trainer.resume_mode=auto"]
+#: The same as "half" after its first step: verl loads what `save_contents` names, so the same again.
+RESUMED = [*RUNS["half"], "trainer.resume_mode=auto"]
 RUNS["unspared"] = [*RUNS["spared"], "+trainer.v1.pods_sync.skip_zero_advantage=false"]
 
 
@@ -132,7 +132,8 @@ def runs(tmp_path_factory, request):
         }
 
         def resume():
-            return run.train(folder, "resumed", *RESUMED, after=started["half"].result())
+            half = started["half"].result()
+            return run.train(folder, "resumed", *RESUMED, script=scripts["half"], after=half)
 
         if "resumed" in asked:
             started["resumed"] = pool.submit(resume)
@@ -451,3 +452,35 @@ def test_two_ranks_share_the_kept_rows_and_learn_what_one_does(ranks, half):
         assert answers(ours) == answers(theirs)
     assert_same_weights(ranks, half)
     assert [step["pods/padding_rows"] for step in ranks.metrics] == [0, 0]
+
+
+@pytest.fixture
+def resumed(runs):
+    """The second step of PODS with m = 4 of n = 8, in a process of its own."""
+    return runs["resumed"].result()
+
+
+def test_a_resumed_run_repeats_rollouts_kept_rows_and_weights(resumed, half):
+    assert [step["training/global_step"] for step in resumed.metrics] == [2]
+    assert answers(resumed.rollouts[0]) == answers(half.rollouts[1])
+    assert answers(half.rollouts[0]) != answers(half.rollouts[1])
+    assert_same_weights(resumed, half)
+
+
+@pytest.fixture
+def critic(runs):
+    """PODS with m = 4 of n = 8, with GAE."""
+    return runs["critic"].result()
+
+
+def test_the_critic_sees_the_kept_rows_and_learns_their_returns(critic, half):
+    stages = [*EACH_STEP, ("critic", "forward"), ("critic", "update")]
+    assert passes(critic.rows) == {(*stage, ROWS): run.STEPS for stage in stages}
+    assert answers(critic.rollouts[0]) == answers(half.rollouts[0])  # of the same weights
+
+    kept = [row["score"] for row in critic.rollouts[0] if row["kept"]]
+    assert critic.metrics[0]["critic/returns/max"] == pytest.approx(max(kept), abs=1e-5)
+    assert critic.metrics[0]["critic/grad_norm"] > 0
+    # every token has an advantage of its own, so no row is without
+    assert [step["pods/zero_advantage_rows"] for step in critic.metrics] == [0, 0]
+    assert "every row has a pass (adv_estimator=gae)" in critic.log

@@ -1,6 +1,6 @@
 """What the runs of a comparison say, by the rule of decision in its plan."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,14 +72,14 @@ class Decision:
         of_reference = [""] * 8
 
         rows = [heads]
-        for arm, runs in self.curves.items():
-            rows.append([arm, *self._means(runs.values()), *beside.get(arm, of_reference)])
+        for arm in self.curves:
+            rows.append([arm, *self.means(arm), *beside.get(arm, of_reference)])
         return rows
 
-    def _means(self, curves: Iterable[RunCurve]) -> list[str]:
-        """The mean reward of an arm at first, at the end, and over the run."""
+    def means(self, arm: str) -> list[str]:
+        """The mean reward of an arm at first, at the end, and over the run, as text."""
         firsts, ends, over_run = [], [], []
-        for curve in curves:
+        for curve in self.curves[arm].values():
             firsts.append(float(curve.rewards_T[0]))
             ends.append(float(curve.rewards_T[-1]))
             over_run.append(float(np.nanmean(self._over_run_P(curve))))

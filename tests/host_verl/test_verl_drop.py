@@ -559,6 +559,31 @@ def test_the_config_that_is_logged_says_what_the_run_was(make_trainer):
     }
 
 
+@pytest.mark.parametrize(
+    ("saved", "told"), [("[hf_model]", 1), ("[model,optimizer,extra]", 0)], ids=["lost", "whole"]
+)
+def test_a_resumed_run_whose_weights_were_not_loaded_tells_so(
+    make_trainer, tmp_path, caplog, saved, told
+):
+    (tmp_path / "global_step_3").mkdir()
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("3")
+    trainer = make_trainer(
+        *SYNC,
+        f"trainer.default_local_dir={tmp_path}",
+        f"actor_rollout_ref.actor.checkpoint.save_contents={saved}",
+    )
+    trainer.actor_rollout_wg.load_checkpoint = lambda **_: None
+
+    with caplog.at_level("WARNING", logger="podsrl"):
+        trainer._load_checkpoint()
+
+    assert trainer.global_steps == 3
+    messages = [record.getMessage() for record in caplog.records if record.name[:6] == "podsrl"]
+    assert len(messages) == told
+    for message in messages:
+        assert "step 3 is resumed with the weights of the model as it was before" in message
+
+
 def test_an_option_in_a_wrong_place_is_refused_before_any_worker_starts(make_trainer):
     with pytest.raises(InvalidInputError, match=r"does not read trainer\.v1\.pods; .*pods_sync"):
         make_trainer(*MODE, "+trainer.v1.pods.m=4")

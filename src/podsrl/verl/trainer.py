@@ -96,6 +96,19 @@ class _DownSampling(v1.PPOTrainer):
         buffer._terminal_eviction_reasons = reasons
         return buffer
 
+    def _load_checkpoint(self) -> None:
+        """verl's; it says nothing where it counts on from a step whose weights it didn't load."""
+        super()._load_checkpoint()
+        contents = self.config.actor_rollout_ref.actor.checkpoint.load_contents
+        if self.global_steps > 0 and "model" not in contents:
+            logger.warning(
+                "%s: step %d is resumed with the weights of the model as it was before training:"
+                " actor.checkpoint.load_contents is %s. Save and load model, optimizer and extra",
+                self.pods_mode,
+                self.global_steps,
+                list(contents),
+            )
+
     def _pods_describe(self, config: Any) -> None:
         """Write into the config, which verl hands to loggers, what this run is."""
         selection = self.pods_selection

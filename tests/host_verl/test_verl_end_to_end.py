@@ -92,7 +92,7 @@ RUNS["critic"] = [
     "critic.fsdp.use_torch_compile=False",
     "+critic.fsdp.mixed_precision.param_dtype=fp32",
 ]
-#: The same as "half" after its first step: verl loads what `save_contents` names, so the same again.
+#: "half" after its first step. verl loads what `save_contents` names, so it stands here again.
 RESUMED = [*RUNS["half"], "trainer.resume_mode=auto"]
 RUNS["unspared"] = [*RUNS["spared"], "+trainer.v1.pods_sync.skip_zero_advantage=false"]
 

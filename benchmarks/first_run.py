@@ -2,17 +2,27 @@
 
     python -m benchmarks.first_run train pods --rate 1e-5              # the whole: an hour
     python -m benchmarks.first_run train pods --rate 1e-5 --steps 24   # to choose a rate by
+    python -m benchmarks.first_run figure                              # after all runs
 
 The script itself is run; only its model and some settings are replaced. Each step is one line of
-results/first-run/runs/NAME.jsonl as soon as it has ended. The protocol is in that folder's README.
+results/first-run/runs/NAME.jsonl as soon as it has ended. The protocol is in that folder's README,
+whose tables `python -m benchmarks.pages` writes.
 """
 
 import argparse
 import json
 import runpy
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.folders import RESULTS, ROOT
+from benchmarks.markdown import table
+from podsrl.rollout_log.files import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCRIPT = ROOT / "examples" / "first_run.py"
 FOLDER = RESULTS / "first-run"
@@ -38,9 +48,15 @@ def main() -> None:
     training.add_argument("--rate", type=float, required=True)
     training.add_argument("--steps", type=int, default=STEPS)
     training.add_argument("--seed", type=int, default=SEED)
+    commands.add_parser("figure", help="results/first-run/curve.png")
     args = parser.parse_args()
 
-    train(args.arm, args.rate, args.steps, args.seed)
+    if args.command == "train":
+        train(args.arm, args.rate, args.steps, args.seed)
+    else:
+        from podslab.report.drawing import render
+
+        write_whole(FOLDER / "curve.png", render(draw(), "png"))
 
 
 def train(arm: str, rate: float, steps: int, seed: int) -> None:
@@ -92,6 +108,98 @@ def train(arm: str, rate: float, steps: int, seed: int) -> None:
     podsrl.trl.PODSConfig = with_settings
     podsrl.trl.PODSTrainer = Trainer
     runpy.run_path(str(SCRIPT), run_name="__main__")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the script, as far as it came.
+
+    Args:
+        arm: "pods" or "grpo".
+        rate: The learning rate.
+        steps: The planned number of steps.
+        right_T: The share of right answers among all rollouts of each step, before its update.
+        seconds_T: The seconds of each step.
+    """
+
+    arm: str
+    rate: float
+    steps: int
+    right_T: list[float]
+    seconds_T: list[float]
+
+    @classmethod
+    def read(cls, path: Path) -> "Run":
+        """The run of a file of `train`."""
+        arm, numbers = path.stem.split("-", 1)
+        rate, steps, _ = numbers.rsplit("-", 2)
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        of_steps = [line for line in lines if "reward" in line]  # the last line sums up
+        return cls(
+            arm=arm,
+            rate=float(rate),
+            steps=int(steps),
+            right_T=[line["reward"] for line in of_steps],
+            seconds_T=[line["step_time"] for line in of_steps],
+        )
+
+    def windows(self) -> list[float]:
+        """The mean share of right answers of each `WINDOW` steps; the last may be shorter."""
+        places = range(0, len(self.right_T), WINDOW)
+        return [fmean(self.right_T[place : place + WINDOW]) for place in places]
+
+
+def runs(whole: bool) -> list[Run]:
+    """The runs of the whole script, or those for choosing rates, in the order of arms and rates."""
+    found = [Run.read(path) for path in sorted(RUNS.glob("*.jsonl"))]
+    chosen = [run for run in found if (run.steps == STEPS) == whole]
+    return sorted(chosen, key=lambda run: (list(ARMS).index(run.arm), run.rate))
+
+
+def rates() -> list[str]:
+    """The table of the runs for choosing rates."""
+    rows = []
+    for run in runs(whole=False):
+        last = run.right_T[-run.steps // 2 :]
+        rows.append([run.arm, f"{run.rate:g}", f"{len(run.right_T)}", f"{100 * fmean(last):.1f} %"])
+    return table(["", "rate", "steps", "right in the last 12"], rows)
+
+
+def curve() -> list[str]:
+    """The table of the whole script's runs: right answers by steps, and the seconds of a step."""
+    found = runs(whole=True)
+    longest = max(len(run.windows()) for run in found)
+    ends = [min((place + 1) * WINDOW, STEPS) for place in range(longest)]
+    heads = ["", "rate", *[f"{end - WINDOW + 1} to {end}" for end in ends], "seconds of a step"]
+
+    rows = []
+    for run in found:
+        shares = [f"{100 * share:.1f} %" for share in run.windows()]
+        shares += [""] * (longest - len(shares))
+        rows.append([run.arm, f"{run.rate:g}", *shares, f"{median(run.seconds_T):.1f}"])
+    return table(heads, rows)
+
+
+def draw() -> "Figure":
+    """Right answers over steps, and over the hours of this machine."""
+    from matplotlib.figure import Figure
+
+    from podslab.report.drawing import COLOURS, style
+
+    with style():
+        figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        for run, color in zip(runs(whole=True), COLOURS, strict=False):
+            share = [100 * one for one in run.windows()]
+            ends = [min((place + 1) * WINDOW, len(run.right_T)) for place in range(len(share))]
+            minutes = [sum(run.seconds_T[:end]) / 60 for end in ends]
+            name = {"pods": "PODS, 32 → 8", "grpo": "GRPO, 8"}[run.arm]
+            left.plot(ends, share, color=color, marker="o", label=name)
+            right.plot(minutes, share, color=color, marker="o")
+        left.set(xlabel="steps", ylabel="right answers of all rollouts, %", ylim=(0, None))
+        right.set(xlabel="minutes on one core")
+        left.legend(frameon=False)
+    return figure
 
 
 if __name__ == "__main__":

@@ -132,6 +132,8 @@ def verls_queue(most_rows: int) -> Iterator[None]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # Ray would kill its workers where other programs fill the machine's memory.
     os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
+    # Ray gives way to every other program (a niceness of 15), so that it stands where one is busy.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
     import transfer_queue as tq
     from omegaconf import OmegaConf

@@ -14,6 +14,8 @@ os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token in
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 # Ray would kill its workers where other programs fill the machine's memory.
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
+# Ray gives way to every other program (a niceness of 15), so that it stands where one is busy.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 if importlib.util.find_spec("verl") is not None:
     with warnings.catch_warnings():

@@ -174,6 +174,8 @@ def _environment(metrics: Path, rows: Path, meeting: Path) -> dict[str, str]:
         "RAY_USAGE_STATS_ENABLED": "0",
         # Ray would kill its workers where other programs fill the machine's memory.
         "RAY_memory_monitor_refresh_ms": "0",
+        # Ray gives way to every other program (a niceness of 15), and stands where one is busy.
+        "RAY_worker_niceness": "0",
         "RAY_prestart_worker_first_driver": "0",
         "RAY_enable_worker_prestart": "0",
         "OMP_NUM_THREADS": "1",

@@ -122,7 +122,7 @@ def front() -> list[str]:
             _range([value.gain for value in values]),
         ]
     )
-    return table(["right answers, in whose runs", "n → m", "worth", "cost", "worth / cost"], rows)
+    return table(["runs", "n → m", "worth", "cost", "worth / cost"], rows)
 
 
 def _range(ratios: Sequence[Ratio | None]) -> str:

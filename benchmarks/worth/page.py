@@ -135,7 +135,7 @@ def front() -> list[str]:
     values = [ours.value(stage, "pods") for stage in ours.SHORT]
     rows.append(
         [
-            "ours: four sets of sums, 0.8 million parameters, two cores",
+            "ours: four sets of arithmetic, 0.8 million parameters, one core",
             "32 → 8",
             _range([value.worth for value in values]),
             _range([value.cost for value in values]),

@@ -57,14 +57,19 @@ def judged(set_name: str) -> dict[str, Judged]:
 
 
 def differences() -> list[str]:
-    """Each arm's mean over the run, beside the reference, on each set."""
+    """Each arm's mean over the run, from the reference, in points; with a verdict if it has one."""
     by_set = {name: judged(name) for name in records.sets_of("reported")}
     rows = []
     for arm in records.arms_of("reported"):
         if arm != REFERENCE:
             found = [of_arms[arm] for of_arms in by_set.values()]
-            rows.append([arm, *(f"{points(one.over_run)}: {one.says}" for one in found)])
+            rows.append([arm, *map(_verdict, found)])
     return table(["arm", *by_set], rows)
+
+
+def _verdict(one: Judged) -> str:
+    mean = f"{100 * one.over_run.mean:+.1f}"
+    return mean if one.says == OPEN else f"**{mean} {one.says}**"
 
 
 def variety() -> list[str]:

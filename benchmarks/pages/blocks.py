@@ -15,6 +15,7 @@ from benchmarks.worth import page as worth
 PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "evidence.md",
+    ROOT / "docs" / "methods.md",
     RESULTS / "published.md",
     RESULTS / "worth.md",
 )
@@ -24,15 +25,18 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "published-sizes": authors_runs.sizes_and_rules,
     "sizes-with-vllm": sizes.steps_with_vllm,
     "worth-authors": worth.of_authors,
+    "worth-sizes": worth.sizes_of_authors,
     "worth-form": worth.form_and_answers,
     "worth-sensitivity": worth.sensitivities,
     "worth-machines": worth.by_machine,
     "worth-ours": worth.of_ours,
+    "worth-ours-short": worth.of_ours_in_short,
     "worth-arms": worth.of_our_arms,
     "worth-long": worth.of_our_long_arms,
     "worth-price": worth.at_small_price,
     "worth-front": worth.front,
     "worth-batch": worth.beside_large_batches,
+    "worth-batch-short": worth.beside_large_batches_in_short,
     "comparison-differences": tables.differences,
     "comparison-variety": tables.variety,
 }

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.folders import RESULTS, ROOT
-from benchmarks.sizes.page import whole_seconds
-from benchmarks.sizes.plan import GRPO, GRPO_GA, PODS
+from benchmarks.sizes.plan import GRPO, PODS
 from benchmarks.sizes.raw_file import read_raw
 from benchmarks.sizes.steps import VLLM, Measured, Step
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import Machine, machines
-from podslab.statistics.differences import Difference
 from podslab.statistics.speedup import speed_up
 from podslab.statistics.worth import StepValue
 
@@ -200,26 +198,10 @@ def _sixty_four() -> tuple[str, str]:
     return worth_of(_size(64)), cost_of(_size(64))
 
 
-def _of_points(found: Difference, *, interval: bool = False) -> tuple[str, ...]:
-    """A difference in points, with its interval by seeds."""
-    mean = f"{100 * found.mean:+.1f}"
-    return (mean, f"{100 * found.low:.1f}", f"{100 * found.high:.1f}") if interval else (mean,)
-
-
-def _samples(stage: ours.Stage) -> str:
-    """PODS from grpo-8 by pass@1 at the end."""
-    (mean,) = _of_points(ours.samples_at_the_end(stage, "pods", ours.REFERENCE))
-    return mean
-
-
 def _at_equal_rollouts(stage: ours.Stage) -> tuple[str, ...]:
+    """Points of right answers alone from grpo-8, with the interval by seeds."""
     found = ours.difference_from(stage, "rejection-sampling", ours.REFERENCE, axis="rollouts")
-    return _of_points(found, interval=True)
-
-
-def _behind_large_batches(arm: str) -> str:
-    found = ours.difference_from(ours.BATCH[0], arm, "grpo-8x4")
-    return f"{-100 * found.mean:.1f}"
+    return tuple(f"{100 * points:.1f}" for points in (found.mean, found.low, found.high))
 
 
 def _to_level(level: float) -> str:
@@ -232,47 +214,25 @@ def _to_level(level: float) -> str:
 _MEASURED = Measured(read_raw(RESULTS / "sizes.jsonl"), read_raw(RESULTS / "sizes-vllm.jsonl"))
 
 
-def _h200(shape: str) -> tuple[Step, Step, Step]:
-    """Steps of GRPO, PODS and GRPO-GA with vLLM."""
-    steps = [_MEASURED.step(shape, arm, VLLM) for arm in (GRPO, PODS, GRPO_GA)]
-    grpo, pods, accumulating = steps
+def _h200(shape: str) -> tuple[Step, Step]:
+    """Steps of GRPO and of PODS with vLLM."""
+    grpo, pods = (_MEASURED.step(shape, arm, VLLM) for arm in (GRPO, PODS))
     assert grpo is not None
     assert pods is not None
-    assert accumulating is not None
-    return grpo, pods, accumulating
+    return grpo, pods
 
 
 def _costs_on_h200() -> tuple[str, str]:
     costs = []
     for shape in ("3B", "1.5B"):
-        grpo, pods, _ = _h200(shape)
+        grpo, pods = _h200(shape)
         costs.append(f"{pods.seconds / grpo.seconds:.2f}")
     return costs[0], costs[1]
 
 
 def _share_of_generating(shape: str) -> str:
-    grpo, _, _ = _h200(shape)
+    grpo, _ = _h200(shape)
     return f"{100 * grpo.generating / grpo.seconds:.0f} %"
-
-
-def _added(what: str) -> tuple[str, str]:
-    """Seconds that four times as many rollouts or rows add, of 3B and of 1.5B."""
-    found = []
-    for shape in ("3B", "1.5B"):
-        grpo, pods, accumulating = _h200(shape)
-        rollouts = pods.generating - grpo.generating
-        rows = accumulating.updating - grpo.updating
-        found.append(f"{rollouts if what == 'rollouts' else rows:.1f}")
-    return found[0], found[1]
-
-
-def _with_transformers() -> tuple[str, ...]:
-    return tuple(f"{seconds:.1f}" for seconds in whole_seconds(_MEASURED, "3B"))
-
-
-def _size_of(n: int, m: int) -> StepValue:
-    (setting,) = [one for one in authors.SETTINGS if (one.name, one.n, one.m) == ("GSM8K", n, m)]
-    return authors.value(setting)
 
 
 def _math() -> tuple[str, str]:
@@ -284,103 +244,60 @@ def _llama() -> tuple[str, str]:
 
 
 _ON_FRONT = (
-    Quote(README, "taught as much as {} steps of GRPO with 16, and took {} times", _sixty_four),
     Quote(
         README,
-        "a step of 64 → 16 of a model of 3B took {} times as long",
+        "taught as much as {} steps of GRPO with 16. It took {} times as long. So an hour of PODS"
+        " was worth {} hours",
+        lambda: (*_sixty_four(), _gain_of(_L40S, 4)),
+    ),
+    Quote(
+        README,
+        "a step of 64 → 16 of a 3B model took {} times as long",
         lambda: (_costs_on_h200()[0],),
     ),
 )
 _IN_EVIDENCE = (
-    Quote(EVIDENCE, "is worth {} steps of GRPO on GSM8K with Qwen2.5-3B, and took {}", _sixty_four),
-    Quote(EVIDENCE, "it is worth {} and cost {}", _math),
+    Quote(
+        EVIDENCE,
+        "On GSM8K a step of 64 → 16 is worth {} steps of GRPO, and took {} times as long",
+        _sixty_four,
+    ),
+    Quote(EVIDENCE, "On MATH a step of 32 → 8 is worth {}, and cost {}", _math),
     Quote(
         EVIDENCE,
         "{} times as fast to 99 % of GRPO's best accuracy, and {} times to 97 %",
         lambda: (_to_level(0.99), _to_level(0.97)),
     ),
     Quote(EVIDENCE, "By right answers alone a step is worth {} and took {} times", _llama),
-    Quote(
-        EVIDENCE,
-        "from n = 64 to n = 256 worth rises from {} to {}, and cost from {} to {}",
-        lambda: (
-            *(worth_of(_size(n)) for n in (64, 256)),
-            *(cost_of(_size(n)) for n in (64, 256)),
-        ),
-    ),
-    Quote(EVIDENCE, "m = 2 is worth {}", lambda: (worth_of(_size_of(64, 2)),)),
     Quote(EVIDENCE, "random rows of 64 are worth {}", lambda: (worth_of(_random_rows()),)),
     Quote(
         EVIDENCE,
-        "took {} times as long as one of GRPO, 16 → 16; for 1.5B {} times",
+        "took {} times as long as a step of GRPO, 16 → 16, for 3B, and {} times for 1.5B",
         _costs_on_h200,
     ),
-    Quote(
-        EVIDENCE,
-        "generating took {} and {} of GRPO's step, and four times as many rollouts added {} and"
-        " {} s. Four times as many rows added {} and {} s",
-        lambda: (
-            _share_of_generating("3B"),
-            _share_of_generating("1.5B"),
-            *_added("rollouts"),
-            *_added("rows"),
-        ),
-    ),
-    Quote(EVIDENCE, "GRPO took {} s, PODS {} s and GRPO-GA {} s", _with_transformers),
     Quote(EVIDENCE, "256 → 16 pays for 3B, {} times", lambda: (_gain_of(_H200, 16),)),
     Quote(
         EVIDENCE,
-        "whatever the share of right answers: {} to {}",
-        lambda: _of_all_stages("pods", "worth"),
+        "A step was worth {} to {} steps of GRPO and cost {} to {}",
+        lambda: (*_of_all_stages("pods", "worth"), *_of_all_stages("pods", "cost")),
     ),
     Quote(
         EVIDENCE,
-        "By samples worth / cost was {} on middle and {} on steps",
+        "(pass@1) PODS did not pay in the runs of 180 s: worth / cost was {} on middle and {} on"
+        " steps",
         _long_by_samples,
     ),
-    Quote(EVIDENCE, "Cost was about two as well, {} to {}", lambda: _of_all_stages("pods", "cost")),
     Quote(
         EVIDENCE,
-        "PODS ends {} points from grpo-8 on easy, {} on middle, {} on hard and {} on steps. After"
-        " 180 s it is {} on steps",
-        lambda: tuple(map(_samples, (*ours.SHORT, ours.LONG[1]))),
-    ),
-    Quote(
-        EVIDENCE,
-        "right answers alone are: {} points on middle ({} to {}), and {} on steps ({} to {})",
+        "ahead: by {} points on middle ({} to {}), and by {} on steps ({} to {})",
         lambda: (*_at_equal_rollouts(ours.LONG[0]), *_at_equal_rollouts(ours.LONG[1])),
-    ),
-    Quote(
-        EVIDENCE,
-        "grpo-8 is {} points behind and PODS {}, both worse",
-        lambda: tuple(map(_behind_large_batches, ("grpo-8", "pods"))),
     ),
 )
 _IN_GUIDES = (
-    Quote(METHODS, "64 → 16 is worth {} steps of GRPO on GSM8K, and took {} times", _sixty_four),
     Quote(
         METHODS,
         "worth {} to {} steps of GRPO with 8 rollouts",
         lambda: _of_all_stages("rejection-sampling", "worth"),
-    ),
-    Quote(
-        METHODS,
-        "was worth {} to {} steps and cost {} to {}",
-        lambda: (*_of_all_stages("pods", "worth"), *_of_all_stages("pods", "cost")),
-    ),
-    Quote(
-        METHODS,
-        "a step is worth {}, {}, {} and {} for n = 32, 64, 128 and 256, and it cost {}, {}, {}"
-        " and {}",
-        lambda: (
-            *(worth_of(_size(n)) for n in (32, 64, 128, 256)),
-            *(cost_of(_size(n)) for n in (32, 64, 128, 256)),
-        ),
-    ),
-    Quote(
-        METHODS,
-        "With n = 64 it is worth {}, {} and {} for m = 8, 4 and 2",
-        lambda: tuple(worth_of(_size_of(64, m)) for m in (8, 4, 2)),
     ),
     Quote(FAQ, "64 → 16 was worth {} steps of GRPO and took {} times as long", _sixty_four),
     Quote(TRL, "and it says which: {} for n = 4 m", lambda: _sixty_four()[:1]),

@@ -127,12 +127,3 @@ def difference_from(stage: Stage, arm: str, beside: str, *, axis: str = "seconds
     """How far an arm is above another one over the run, paired by seeds and questions."""
     pair = results(stage, arm), results(stage, beside)
     return difference(compared(*pair, axis=axis, over_run=True))
-
-
-def samples_at_the_end(stage: Stage, arm: str, beside: str) -> Difference:
-    """How far an arm is above another one by right samples (pass@1), as last measured."""
-    ends = [
-        np.array([curve(run, "pass_1").values_T_Q[-1] for run in results(stage, one)])
-        for one in (arm, beside)
-    ]
-    return difference(ends[0] - ends[1])

@@ -30,6 +30,15 @@ def of_authors() -> list[str]:
     return table(heads, rows)
 
 
+def sizes_of_authors() -> list[str]:
+    """Worth and cost for each n and m that the authors ran on GSM8K with Qwen."""
+    rows = []
+    for setting in authors.SETTINGS:
+        if setting.name == "GSM8K":
+            rows.append([f"{setting.n} → {setting.m}", *_cells(authors.value(setting))])
+    return table(["n → m", "worth", "cost", "worth / cost", "pays"], rows)
+
+
 def form_and_answers() -> list[str]:
     """The worth by right answers, by the form, and by both, on one GPU."""
     rows = []
@@ -98,6 +107,17 @@ def of_ours() -> list[str]:
     return table(heads, rows)
 
 
+def of_ours_in_short() -> list[str]:
+    """Worth and cost of a step of PODS in all stages of our comparison, without the rest."""
+    rows = []
+    for stage in ours.STAGES:
+        at_start = f"{100 * ours.right_at_start(stage):.0f} %"
+        worth, cost, gain, _ = _cells(ours.value(stage, "pods"))
+        rows.append([stage.name, stage.set, at_start, worth, cost, gain])
+    heads = ["runs", "set", "samples right at first", "worth", "cost", "worth / cost"]
+    return table(heads, rows)
+
+
 def front() -> list[str]:
     """What the README shows: three settings of the authors, and ours as ranges over four sets."""
     (gsm8k,) = [setting for setting in authors.SIZES if setting.n == 64]
@@ -115,14 +135,14 @@ def front() -> list[str]:
     values = [ours.value(stage, "pods") for stage in ours.SHORT]
     rows.append(
         [
-            "ours: four sets of sums, 0.8 million parameters, two cores",
+            "ours: four sets of arithmetic, 0.8 million parameters, one core",
             "32 → 8",
             _range([value.worth for value in values]),
             _range([value.cost for value in values]),
             _range([value.gain for value in values]),
         ]
     )
-    return table(["right answers, in whose runs", "n → m", "worth", "cost", "worth / cost"], rows)
+    return table(["runs", "n → m", "worth", "cost", "worth / cost"], rows)
 
 
 def _range(ratios: Sequence[Ratio | None]) -> str:
@@ -152,6 +172,20 @@ def beside_large_batches() -> list[str]:
             )
     heads = ["set", "seeds", "arm", "points over the run", "p, by Holm", "worth / cost"]
     return table(heads, rows)
+
+
+def beside_large_batches_in_short() -> list[str]:
+    """The same in points and as a quotient, with a row for each arm."""
+    beside = "grpo-8x4"
+    rows = []
+    for arm in (ours.REFERENCE, *(arm for arm in ours.arms(ours.BATCH[0]) if arm != beside)):
+        cells = []
+        for stage in ours.BATCH:
+            found = ours.difference_from(stage, arm, beside)
+            cells += [f"{100 * found.mean:+.1f}", str(ours.value(stage, arm, beside).gain)]
+        rows.append([arm, *cells])
+    heads = [f"{stage.set}: {what}" for stage in ours.BATCH for what in ("points", "worth / cost")]
+    return table(["arm", *heads], rows)
 
 
 def of_our_arms() -> list[str]:

@@ -93,7 +93,7 @@ def test_the_script_of_the_readme_trains_what_it_says(tiny_model, tmp_path, monk
     exec(compile(code, str(script), "exec"), {})
 
     prompts, generated, kept = numbers_in(
-        r"# each step: (\d+) prompts, (\d+) rollouts, of which (\d+) are", code
+        r"# each step: (\d+) prompts, (\d+) rollouts; (\d+) are trained on", code
     )
     rollouts = RunFolder(tmp_path / "out").rollouts(2).to_pandas()
     assert rollouts["group"].nunique() == prompts

@@ -11,7 +11,7 @@ from podsrl.selection import select_groups
 from support.host_suite import REWARDS, HostSuite, SeenStep
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-loop.md"
-[STEP, LOOP] = re.findall(
+[STEP, RUN, LOOP] = re.findall(
     r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
 )
 
@@ -56,6 +56,18 @@ def test_a_whole_step_in_plain_pytorch_trains_a_real_model(tiny_model):
     assert torch.allclose(advantages.sum(dim=1), torch.zeros(2), atol=1e-5)
     assert (advantages != 0).any()
     assert any(not torch.equal(a, b) for a, b in zip(before, policy.parameters(), strict=True))
+
+
+def test_the_step_runs_on_the_model_and_the_reward_of_the_page(tiny_model, monkeypatch, capsys):
+    tiny = pytest.importorskip("podslab.models.tiny")
+    monkeypatch.setattr(tiny, "get_model", lambda: tiny_model)
+    assert RUN.count("range(30)") == 1
+
+    exec(STEP + RUN.replace("range(30)", "range(2)"), {})
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "1"]
+    assert all(0 <= float(line.split()[1]) <= 1 for line in lines)
 
 
 def test_it_takes_twenty_lines():

@@ -759,11 +759,11 @@ def test_a_dry_run_shows_the_plan_and_trains_nothing(compare, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["compare"], "pods compare wants a training script"),
+        (["compare"], "give either a training script"),
         (["compare", "no.py"], "there is no script no.py"),
-        (["compare", "train.py", "--config", "demo"], "pods compare wants a training script"),
+        (["compare", "train.py", "--config", "demo"], "give either a training script"),
         (["compare", "--config", "demo", "--hours", "2"], "--hours is for a script; a config says"),
-        (["compare", "--config", "demo", "--", "torchrun"], "what stands after -- starts a script"),
+        (["compare", "--config", "demo", "--", "torchrun"], "a launcher after -- is for a script"),
         (["compare", "train.py", "--shard", "1/2"], "--shard is for --config, not for a script"),
         (["compare", "train.py", "--methods", ""], "--methods '' has an empty name"),
         (["compare", "train.py", "--gpus", "0,1"], "this machine has no GPU that torch can use"),

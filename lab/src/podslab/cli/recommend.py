@@ -16,10 +16,10 @@ TAKES_COMMAND = True
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "It runs your script for a few steps of GRPO (n = m), of PODS with n = 2 m, 4 m, 8 m and\n"
-        "16 m, and of GRPO that trains on all of n = 4 m. Run it on the machine that you will train\n"
-        "on. The worth of a step is that of your task, if `pods compare` has measured it, and else\n"
-        "that of the authors' runs.\n"
+        "It runs your script for a few steps of GRPO (n = m), of PODS with n = 2 m, 4 m, 8 m\n"
+        "and 16 m, and of GRPO that trains on all of n = 4 m. Run it on the machine that you will\n"
+        "train on. The worth of a step is that of your task, if `pods compare` has measured it,\n"
+        "and else that of the authors' runs.\n"
         "Put a launcher after --, such as -- accelerate launch --num_processes 2."
     )
     parser.add_argument(

@@ -107,8 +107,7 @@ def rule(
 ) -> Callable[[Callable[..., Any]], Rule]:
     """Make a `Rule` of a function; the arguments are those of `Rule`.
 
-    With m = 1 a prompt rule needs the baseline "group", unless `needs_group_baseline` is given. A
-    batch rule does not need it.
+    By default `needs_group_baseline` is True for a prompt rule, and False for a batch rule.
 
     Raises:
         InvalidInputError: Another scope than "prompt" or "batch".

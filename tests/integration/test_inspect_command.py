@@ -215,7 +215,12 @@ def test_the_exported_page_holds_what_was_named(tmp_path, capsys):
     assert note.startswith("This page holds 8 of 88 rollouts, in 2 of 11 logged steps: the steps")
     assert main(["inspect", str(run), "--export", str(page), "--step", "99"]) == 2
     assert main(["inspect", str(run), "--export", str(page), "--json"]) == 2
-    assert "give --export, or what is printed" in capsys.readouterr().err
+    assert "--export writes a page" in capsys.readouterr().err
+
+
+def test_a_path_after_the_steps_is_said_to_stand_first(run, capsys):
+    assert main(["inspect", "--step", "1", str(run)]) == 2
+    assert "PATH is missing. Give it first" in capsys.readouterr().err
 
 
 def test_the_exported_page_stays_below_its_bound(tmp_path):

@@ -127,8 +127,8 @@ def run(args: argparse.Namespace) -> int:
     is_text = bool(args.text or args.json or args.worst is not None or args.search or args.pattern)
     if args.export and is_text:
         raise InvalidInputError(
-            "--export writes a page, and --text, --json, --worst, --search and --pattern print:"
-            " give one of the two"
+            "--export writes a page, and --text, --json, --worst, --search and --pattern print an"
+            " answer: give one of the two"
         )
 
     output = None

@@ -1,4 +1,4 @@
-"""PODS: generate n rollouts per prompt, train on the m that teach most (arXiv 2504.13818).
+"""PODS: generate n rollouts per prompt, train on m of them (arXiv 2504.13818).
 
 Importing this package imports neither torch nor any trainer.
 """
@@ -51,18 +51,18 @@ def inspect(
 ) -> "Inspection":
     """Show the rollouts of runs in a notebook, while they train or afterwards.
 
-    It is the app of `pods inspect`, served by a thread of this process to this machine alone. As
-    the value of a cell it shows itself in a frame; `address` opens in a browser, too.
+    A thread of this process serves the app of `pods inspect`, for this machine only. The returned
+    object shows the app in the cell; open its `address` to see the app in a browser.
 
     Args:
         paths: Runs, folders of runs, or files with prompt, completion and reward.
-        keep: Rollouts of each prompt, 2 or more, that `max_variance` keeps where nothing says what
-            was kept; None: a quarter, and at least 2.
-        height: Pixels of the frame.
+        keep: If a file does not say what was kept, the number of rollouts of each prompt, at least
+            2, that `max_variance` would keep; None: a quarter, and at least 2.
+        height: The height of the frame in pixels.
 
     Raises:
-        InvalidInputError: A path holds nothing that can be opened.
-        MissingDependencyError: `pip install 'podsrl[inspect]'` was not done.
+        InvalidInputError: A path has nothing that can be opened.
+        MissingDependencyError: The packages of `podsrl[inspect]` are not installed.
     """
     with needed("inspect"):
         from podsrl.inspector.notebook import Inspection
@@ -82,26 +82,27 @@ def rollouts(
     group: str | None = None,
     step: str | None = None,
 ) -> "DataFrame":
-    """The rollouts of runs, or of what other programs wrote, as a pandas data frame.
+    """Read the rollouts of runs, or of files of other programs, as a pandas data frame.
 
-    Its columns are `run`, those of the rollout log, one "rewards/<function>" for each reward
-    function, and the `label` and `note` that people gave in the app.
+    The columns are `run`, the columns of the rollout log (docs/reading.md), a column
+    "rewards/<function>" for each reward function, and `label` and `note` from the app.
 
     Args:
-        paths: What `pods inspect` opens.
-        steps: The steps to read; None: all of them.
-        kept: Whether to read only those that were kept, or only those that were dropped.
-        keep: Rollouts of each prompt, 2 or more, that PODS would keep, where nothing says what was
-            kept; None: a quarter, and at least 2.
+        paths: Runs, folders of runs, or files, as for `pods inspect`.
+        steps: The steps to read; None: all steps.
+        kept: True: read kept rollouts only. False: read dropped rollouts only. None: read both.
+        keep: If a file does not say what was kept, the number of rollouts of each prompt, at least
+            2, that PODS would keep; None: a quarter, and at least 2.
         rule: The rule by which PODS would keep them.
-        prompt: The field of a file of your own that has the prompt, where its name does not say it.
-        completion: That of the completion.
-        reward: That of the reward, or several with their weights, "right=1,form=0.2".
-        group: That by which the rollouts of a prompt belong together.
-        step: That of the step.
+        prompt: The name of the file's field with the prompt; None: a usual name.
+        completion: The name of the field with the completion.
+        reward: The name of the field with the reward, or a weighted sum of several fields,
+            "right=1,form=0.2".
+        group: The name of the field that is equal for the rollouts of a prompt.
+        step: The name of the field with the step.
 
     Raises:
-        InvalidInputError: A path holds nothing that can be read, or a field is not there.
+        InvalidInputError: A path has nothing that can be read, or lacks a field.
         MissingDependencyError: pandas or the packages of `podsrl[inspect]` are not installed.
     """
     with needed("inspect"):

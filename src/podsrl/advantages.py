@@ -47,18 +47,18 @@ def group_advantages(
 
     .. math:: a_i = (r_i - \mathrm{mean}(R)) / (\mathrm{std}(R) + \epsilon), \quad i \in S
 
-    R are the rewards that the baseline names. A NaN reward (could not be scored) counts in neither
-    mean nor standard deviation, and gets advantage 0.
+    R are the rewards of the baseline. A NaN reward (could not be scored) counts neither in the mean
+    nor in the standard deviation, and gets advantage 0.
 
     Args:
         rewards_P_N: Rewards, shape (..., n); numpy, torch or nested lists.
         kept: Indices from `downsample`, shape (..., m), or booleans from `downsample_batch`, shape
             (..., n).
-        baseline: What advantages are relative to: the "kept" rewards, or those of all n rollouts
-            of the "group"; a name in `BASELINES`.
+        baseline: "kept": R are the kept rewards. "group": R are the rewards of all n rollouts.
         scale: Whether to divide by the standard deviation; False gives r - mean (Dr. GRPO).
-        eps: A number that is added to the standard deviation, in units of reward.
-        correction: 1 for the unbiased standard deviation, 0 for that of a whole population.
+        eps: The number that is added to the standard deviation, in units of reward.
+        correction: 1 for the sample standard deviation (divided by count - 1), 0 for that of the
+            population.
 
     Returns:
         The advantages, of the kind of `rewards_P_N` and of the shape of `kept`; 0 where `kept` is

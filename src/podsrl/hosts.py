@@ -61,5 +61,5 @@ def passes_in_words(spares: bool, why_all_pass: str) -> str:
     'every row has a pass (beta=0.1)'
     """
     if spares:
-        return "rows of advantage 0 have no pass"
+        return "rows with advantage 0 are skipped"
     return f"every row has a pass ({why_all_pass})"

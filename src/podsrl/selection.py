@@ -34,19 +34,18 @@ class Selection:
 
     Args:
         num_rollouts: The number n of rollouts that are generated for each prompt.
-        num_kept: The number m of rollouts of each prompt that the update sees; with a batch rule a
-            mean over prompts. It is at least what the rule says (`Rule.least_kept`), and 1 only
-            where a row that is kept alone has something to be compared with.
+        num_kept: The number m of rollouts of each prompt that the update sees; with a batch rule
+            the mean over prompts. It is at least the rule's `least_kept`. With 1, a rule that may
+            keep a row alone (`needs_group_baseline`) needs the baseline "group".
         rule: A prompt rule or a batch rule: a name in `podsrl.RULES`, "module:function",
             "file.py:function", or a callable.
-        baseline: The rewards that advantages are relative to: "kept" (the paper) or all of the
-            "group".
-        seed: Breaks ties at random, anew in each step, and drives the rule "random". None breaks
-            ties by rollout number; with selection_weights at random, anew in every run.
-        selection_weights: What to select by, as weights of the reward's parts by their names
-            ("score" is the reward itself); None: the reward.
-        method: The name of the method that these settings were completed by, for logs; "" where
-            none was named.
+        baseline: The rewards with which a reward is compared: those of the "kept" rollouts (the
+            paper), or of all n of the "group".
+        seed: The seed that breaks ties, differently in each step, and that of the rule "random".
+            None: the lower rollout number wins; with selection_weights ties are random.
+        selection_weights: Weights for the selection, by the names of the reward's parts ("score" is
+            the reward itself); None: select by the reward.
+        method: The name of the method from which these settings come, for logs; "" for none.
 
     Raises:
         FieldError: A size out of range, an unknown baseline, a rule or weights of a wrong kind; the

@@ -148,8 +148,8 @@ def test_a_plain_script_sees_what_was_selected_once(make_trainer, monkeypatch, c
     said = [line for line in capsys.readouterr().err.splitlines() if "podsrl: " in line]
     assert len(said) == 1
     assert said[0].endswith(
-        "podsrl: method pods: selected 4 of 8 in 2 groups; the update sees 8 rows; rows of"
-        " advantage 0 have no pass"
+        "podsrl: method pods: selected 4 of 8 in 2 groups; the update sees 8 rows; rows with"
+        " advantage 0 are skipped"
     )
 
 

@@ -411,7 +411,7 @@ def test_rows_of_advantage_0_never_enter_the_model(spared, unspared):
         assert updates[step] == teach
         assert spared.metrics[step]["pods/spared_rows"] == ROWS - teach
         assert spared.metrics[step]["pods/padding_rows"] == 0
-    assert "the update sees 16 rows; rows of advantage 0 have no pass" in spared.log
+    assert "the update sees 16 rows; rows with advantage 0 are skipped" in spared.log
     assert "every row has a pass (skip_zero_advantage=false)" in unspared.log
 
 

@@ -311,5 +311,5 @@ def test_it_is_announced(make_trainer, put, caplog):
     trainer = make_trainer(*MODE)
     with caplog.at_level("INFO", logger="podsrl"):
         trainer._balance_batch(put(rewards_with_idle_prompts()), {})
-    said = "the update sees 16 rows; rows of advantage 0 have no pass"
+    said = "the update sees 16 rows; rows with advantage 0 are skipped"
     assert [said in record.getMessage() for record in caplog.records].count(True) == 1

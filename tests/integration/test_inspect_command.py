@@ -103,7 +103,7 @@ def test_fewer_than_two_rollouts_to_keep_are_refused_in_one_sentence(run, tmp_pa
 def test_listening_for_other_machines_comes_with_a_warning(run):
     with command(run, "--port", "0", "--host", "0.0.0.0") as process:
         assert "?token=" in process.stdout.readline()
-        assert "whoever can reach 0.0.0.0" in process.stderr.readline()
+        assert "everybody who can reach 0.0.0.0" in process.stderr.readline()
 
 
 def test_without_the_token_nothing_is_told(app):
@@ -215,7 +215,12 @@ def test_the_exported_page_holds_what_was_named(tmp_path, capsys):
     assert note.startswith("This page holds 8 of 88 rollouts, in 2 of 11 logged steps: the steps")
     assert main(["inspect", str(run), "--export", str(page), "--step", "99"]) == 2
     assert main(["inspect", str(run), "--export", str(page), "--json"]) == 2
-    assert "give --export, or what is printed" in capsys.readouterr().err
+    assert "--export writes a page" in capsys.readouterr().err
+
+
+def test_a_path_after_the_steps_is_said_to_stand_first(run, capsys):
+    assert main(["inspect", "--step", "1", str(run)]) == 2
+    assert "PATH is missing. Give it first" in capsys.readouterr().err
 
 
 def test_the_exported_page_stays_below_its_bound(tmp_path):
@@ -283,9 +288,9 @@ def test_an_empty_folder_waits_for_a_run(tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--step", "x"], "--step x names a field of a file, and out is a run of podsrl's"),
-        (["--step", "-1"], "--step 3 chooses by number"),
-        (["--text", "--prompt", "first"], "--prompt 3 chooses by number"),
+        (["--step", "x"], "--step x names a field of a file. out is a run of podsrl"),
+        (["--step", "-1"], "or give a number: --step 3"),
+        (["--text", "--prompt", "first"], "or give a number: --prompt 3"),
         (["--reward", "score"], "--reward score names a field of a file"),
     ],
 )

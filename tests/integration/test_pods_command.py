@@ -62,7 +62,9 @@ def test_the_library_has_select_and_inspect_and_says_where_the_others_are(alone,
     assert "\n    train " not in capsys.readouterr().out
     for verb in ("train", "demo", "report"):
         said = fails([verb, "--config", "x.yaml"], capsys)
-        where = "belongs to the laboratory: in a checkout pip install -e . -e lab"
+        where = (
+            "belongs to the laboratory. Install it in a checkout of podsrl: pip install -e . -e lab"
+        )
         assert said == f"pods: {verb} {where}\n"
 
 

@@ -225,7 +225,7 @@ def test_where_no_rewards_differ_it_is_told(rewards, said, capsys, tmp_path):
     path = tmp_path / "rollouts.jsonl"
     write_rollouts(path, rewards)
     assert main(["select", str(path), "--keep", "2", "--output", str(tmp_path / "k.jsonl")]) == 0
-    assert f"note: {said}, so that any choice is as good" in capsys.readouterr().err
+    assert f"note: {said}, so the choice is arbitrary" in capsys.readouterr().err
 
 
 def test_where_one_group_has_two_rewards_nothing_is_told(capsys, tmp_path):

@@ -267,7 +267,7 @@ def test_a_killed_demo_goes_on_and_more_seeds_are_added_to_a_finished_one(
 
     behave(tmp_path)
     assert main(quick_demo) == 0
-    assert f"This goes on with the demo in {folder}" in capsys.readouterr().out
+    assert f"The demo in {folder} is not finished; it continues" in capsys.readouterr().out
     assert finished(folder) == list(ARMS)
     assert (folder / "grpo" / "seed-0" / "metrics.jsonl").read_bytes() == before
 

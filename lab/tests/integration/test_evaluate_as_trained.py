@@ -47,9 +47,7 @@ def test_length_and_sampling_are_those_of_the_run_unless_given(
     assert as_trained.temperature == 0.5
     assert (as_trained.max_new_tokens, as_trained.top_k, as_trained.seed) == (24, 7, 3)
     assert (as_given.temperature, as_given.max_new_tokens, as_given.top_k) == (0.0, 12, 7)
-    assert (
-        f"temperature 0.5, 24 tokens at most, what isn't given as in {tmp_path / 'run'}" in printed
-    )
+    assert f"temperature 0.5, 24 tokens at most; other settings as in {tmp_path / 'run'}" in printed
     assert "+- 0.0" not in printed
 
     assert main(["evaluate", str(tiny_model), *ARITHMETIC, "--problems", "2"]) == 0

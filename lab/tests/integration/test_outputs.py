@@ -109,7 +109,7 @@ def test_a_demo_wants_a_folder_by_its_name(folder, tmp_path, capsys, monkeypatch
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     line = refused(["demo", "--output_dir", folder], tmp_path, capsys)
-    assert line.startswith(f"pods demo: --output_dir {folder} is no folder for a demo alone")
+    assert line.startswith(f"pods demo: --output_dir {folder} has no name of its own")
 
 
 def test_a_comparison_starts_in_no_folder_with_other_files(tmp_path, capsys):

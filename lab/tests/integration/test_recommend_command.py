@@ -145,20 +145,20 @@ def test_the_size_whose_worth_is_farthest_above_its_cost_is_named():
     assert (
         "pods, n = 4 m pays most: a step is worth 2.00 steps of GRPO and takes 1.30 times" in said
     )
-    assert "Not told apart" not in said
+    assert "These may pay as much" not in said
     assert "yours: measured by pods compare" in said
 
     # Where 4 m is not worth its cost on the user's task, the authors' 16 m says nothing.
     poor = {**known, ("pods", 4.0): KnownWorth(Ratio(0.7, 0.6, 0.8), "yours")}
-    assert "None is shown to pay; stay with GRPO." in answer(MeasuredSteps("x", "", steps), poor)
+    assert "No size is shown to pay: stay with GRPO." in answer(MeasuredSteps("x", "", steps), poor)
 
     wide = {**known, ("pods", 16.0): KnownWorth(Ratio(3.0, 1.0, 9.0), "yours")}
-    assert "Not told apart from it: pods, n = 16 m." in answer(MeasuredSteps("x", "", steps), wide)
+    assert "These may pay as much: pods, n = 16 m." in answer(MeasuredSteps("x", "", steps), wide)
 
     unsure = {("pods", 4.0): KnownWorth(Ratio(1.4, 1.0, 1.9), "yours")}
-    assert "it is open whether it pays" in answer(MeasuredSteps("x", "", steps), unsure)
+    assert "it may not pay at all" in answer(MeasuredSteps("x", "", steps), unsure)
     low = {("pods", 4.0): KnownWorth(Ratio(1.2, 1.0, 1.4), "yours")}
-    assert "None is shown to pay; stay with GRPO." in answer(MeasuredSteps("x", "", steps), low)
+    assert "No size is shown to pay: stay with GRPO." in answer(MeasuredSteps("x", "", steps), low)
 
 
 def test_a_size_that_could_not_be_run_is_told_and_all_rows_have_the_cost_to_be_worth():

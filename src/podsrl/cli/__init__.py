@@ -115,7 +115,8 @@ def _without_verb(words: list[str], verbs: dict[str, str]) -> int:
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb in _LAB_VERBS:
         raise MissingDependencyError(
-            f"{verb} belongs to the laboratory: in a checkout pip install -e . -e lab"
+            f"{verb} belongs to the laboratory. Install it in a checkout of podsrl:"
+            " pip install -e . -e lab"
         )
     if verb is not None:
         raise InvalidInputError(

@@ -13,8 +13,8 @@ _HELP = {
     "group": "that says which rollouts are of one prompt",
     "step": "with the step",
 }
-#: Of these a number chooses one, where something is shown.
-_CHOSEN = {"prompt": "prompts, by number from 0", "step": "steps"}
+#: What a number chooses in place of naming a field, where something is shown.
+_CHOSEN = {"prompt": "prompts to show, by number from 0", "step": "steps to show"}
 
 
 def add_field_options(parser: argparse.ArgumentParser, numbers: bool) -> None:
@@ -32,7 +32,7 @@ def add_field_options(parser: argparse.ArgumentParser, numbers: bool) -> None:
                 default=[],
                 action="extend",
                 metavar="K|FIELD",
-                help=f"numbers: {_CHOSEN[name]} to show; a name: the field {what}",
+                help=f"{_CHOSEN[name]}; or the name of the field {what}",
             )
         else:
             parser.add_argument(f"--{name}", metavar="FIELD", help=f"the field {what}")

@@ -27,9 +27,10 @@ _TELL_SECONDS = 2.0  # between two lines that say how far an export is
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods inspect`."""
+    parser.usage = "pods inspect PATH [PATH ...] [options]"
     parser.add_argument(
         "paths",
-        nargs="+",
+        nargs="*",  # without one, `run` says why there is none
         type=Path,
         metavar="PATH",
         help="runs or folders of runs; files of TRL, verl, slime, prime-rl, ms-swift, NeMo-RL,"
@@ -41,41 +42,45 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--keep",
         type=int,
         metavar="M",
-        help="if a file does not say what was kept: how many rollouts of each prompt PODS would"
-        " keep, 2 or more (a quarter)",
+        help="show what PODS would keep, if the file does not say what was kept: M rollouts of each"
+        " prompt, at least 2 (a quarter)",
     )
     parser.add_argument(
         "--rule",
         default="max_variance",
-        help="the rule for --keep (max_variance)",
+        help="the rule by which PODS would keep them (max_variance)",
     )
     parser.add_argument(
         "--check",
         metavar="FILE.py:NAME",
-        help="your own function, which is called with each rollout (a dictionary); its result is"
-        " shown as a column",
+        help="your own function of one rollout (a dictionary); its result becomes a column",
     )
 
     # An answer in the terminal.
     parser.add_argument(
         "--text",
         action="store_true",
-        help="print an overview of the run, or of --step, or of --prompt",
+        help="print the steps of the run; with --step the prompts of a step, with --prompt the"
+        " rollouts of a prompt",
     )
     parser.add_argument(
         "--worst",
         type=int,
         metavar="K",
-        help="print the K rollouts of a step with the lowest rewards",
+        help="print the K rollouts with the lowest rewards of --step, or of the newest step",
     )
     parser.add_argument(
-        "--search", metavar="WORDS", help="print the newest rollouts with these words"
+        "--search", metavar="WORDS", help="print the newest rollouts that contain these words"
     )
     parser.add_argument(
         "--pattern", metavar="REGEX", help="print the newest rollouts that match (RE2)"
     )
     parser.add_argument(
-        "--limit", type=int, default=10, metavar="K", help="print at most K rollouts (10)"
+        "--limit",
+        type=int,
+        default=10,
+        metavar="K",
+        help="with --search or --pattern: print at most K rollouts (10)",
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
@@ -89,8 +94,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         default=_LOCAL,
-        help="address to listen at (%(default)s, this machine alone). There is no password: at"
-        " another address everybody with the link can read the rollouts",
+        help="address to listen at (%(default)s: this machine only). At another address everybody"
+        " who has the link can read the rollouts: there is no password",
     )
 
     # A page in place of the app.
@@ -105,6 +110,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted, or write the page, or print an answer."""
+    if not args.paths:
+        raise InvalidInputError(
+            "PATH is missing. Give it first, since --step and --prompt take every word that"
+            " follows them: pods inspect out --step 5"
+        )
     with needed("inspect"):
         from podsrl.inspector.checks import Check
         from podsrl.inspector.index import Index
@@ -116,7 +126,10 @@ def run(args: argparse.Namespace) -> int:
     steps, prompts = numbers_of(args.step), numbers_of(args.prompt)
     is_text = bool(args.text or args.json or args.worst is not None or args.search or args.pattern)
     if args.export and is_text:
-        raise InvalidInputError("give --export, or what is printed; not both")
+        raise InvalidInputError(
+            "--export writes a page, and --text, --json, --worst, --search and --pattern print an"
+            " answer: give one of the two"
+        )
 
     output = None
     if args.export:
@@ -153,10 +166,10 @@ def _check_named_fields(index: "Index", options: "Options") -> None:
 
     index.close()
     name, value = next(iter(named.items()))
-    chosen = f"; --{name} 3 chooses by number" if name in ("step", "prompt") else ""
+    chosen = f", or give a number: --{name} 3" if name in ("step", "prompt") else ""
     raise InvalidInputError(
-        f"--{name} {value} names a field of a file, and {index.runs[0].source.name} is a run of"
-        f" podsrl's, whose fields have fixed names{chosen}"
+        f"--{name} {value} names a field of a file. {index.runs[0].source.name} is a run of podsrl,"
+        f" and its fields have fixed names: leave the option out{chosen}"
     )
 
 
@@ -172,7 +185,7 @@ def _print(
         bounds = {"step_min": min(steps), "step_max": max(steps)} if steps else {}
         query = Query(text=args.search, pattern=args.pattern, **bounds)
     elif len(steps) > 1:
-        raise InvalidInputError("--step: one at a time is printed; --export takes several")
+        raise InvalidInputError("--step: give one step; only --export and --search take several")
     if args.limit < 1 or (args.worst is not None and args.worst < 1):
         raise InvalidInputError("--limit and --worst must be 1 or more")
 
@@ -226,14 +239,15 @@ def _serve(index: "Index", args: argparse.Namespace) -> None:
     def announce() -> None:
         if args.host != _LOCAL:
             print(
-                f"warning: whoever can reach {args.host} and has this address can read all"
-                " rollouts and write notes on them: there is no password beside the token in it,"
-                " and the connection is not encrypted",
+                f"warning: everybody who can reach {args.host} and has this address can read all"
+                " rollouts and write notes. The token in the address is the only protection, and"
+                " the connection is not encrypted",
                 file=sys.stderr,
             )
         print(server.address, flush=True)
         tunnel = f"ssh -L {server.port}:{_LOCAL}:{server.port} MACHINE"
-        print(f"open it in a browser (elsewhere after {tunnel}); Ctrl-C ends it", flush=True)
+        print(f"Open it in a browser. From another machine, first run {tunnel}", flush=True)
+        print("Ctrl-C stops it", flush=True)
 
     server.serve(announce)
 

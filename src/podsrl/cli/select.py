@@ -43,16 +43,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         required=True,
         metavar="M",
-        help="kept rollouts of each prompt; with a batch rule on average",
+        help="rollouts to keep of each prompt; with a batch rule a mean over prompts",
     )
     parser.add_argument(
         "--rule",
         default="max_variance",
-        help="max_variance or another rule by its name, such as max_contrast, which chooses across"
-        " all prompts of the file; or file.py:function (max_variance)",
+        help="the name of a rule, or file.py:function (max_variance). A batch rule, such as"
+        " max_contrast, chooses among all prompts of the file",
     )
     parser.add_argument(
-        "--seed", type=int, help="decide ties at random (without it the lowest index is kept)"
+        "--seed",
+        type=int,
+        help="break ties at random by this seed (without it by the lowest index)",
     )
 
     # What the file says of each rollout.
@@ -61,7 +63,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         type=Path,
-        help="a new file to write, of the same kind as the input (for JSONL: stdout)",
+        help="new file for the kept rollouts: .parquet for parquet and for a run's folder, .jsonl"
+        " for JSONL (stdout)",
     )
 
 
@@ -78,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     with needed("rollouts"):
         rows, source = _read_parquet(files) if is_parquet else _read_lines(files[0])
     if is_parquet and output is None:
-        raise InvalidInputError("parquet can't be printed; say where to write with --output")
+        raise InvalidInputError("parquet can't be printed: add --output kept.parquet")
 
     groups = _rewards_of_groups(rows, args.rollouts, fields_of(args))
     _tell_of_no_contrast(groups)
@@ -147,7 +150,7 @@ def _tell_of_no_contrast(groups: Sequence[dict[int, float]]) -> None:
     if any(len(different) > 1 for different in rewards):
         return
     what = "the rewards of each group are equal" if any(rewards) else "no rollout has a reward"
-    print(f"note: {what}, so that any choice is as good, and none teaches", file=sys.stderr)
+    print(f"note: {what}, so the choice is arbitrary and no group teaches", file=sys.stderr)
 
 
 def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
@@ -247,8 +250,8 @@ def _rewards_of_groups(
     groups = group_rollouts(steps, keys, by_text)
     for size, usual in list(groups.doubtful.values())[:1]:
         print(
-            f"note: a prompt has {size} rollouts and others {usual}: they may be several questions"
-            " of one text; --group FIELD names a field that tells them apart",
+            f"note: one prompt has {size} rollouts and others have {usual}. Perhaps several"
+            " questions have the same text: --group FIELD names a field that tells them apart",
             file=sys.stderr,
         )
     return [{place: rewards[place] for place in places} for places in groups.places.values()]

@@ -256,14 +256,17 @@ def as_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield from _table(answer["steps"], _STEP_COLUMNS, len(answer["runs"]) > 1)
         yield ""
         yield (
-            "next: --step K tells of a step, --worst 5 shows its worst rollouts, --search TEXT"
-            " finds words; without these an app opens"
+            "next: --step K shows the prompts of a step, --worst 5 the rollouts with the lowest"
+            " rewards, --search WORDS the rollouts that contain words; without options an app opens"
         )
     if "prompts" in answer:
         yield ""
         yield from _table(answer["prompts"], _PROMPT_COLUMNS, len(answer["runs"]) > 1)
         yield ""
-        yield "next: --step K --prompt N shows the rollouts of a prompt, --worst 5 the worst ones"
+        yield (
+            "next: --step K --prompt N shows the rollouts of a prompt, --step K --worst 5 the"
+            " rollouts with the lowest rewards"
+        )
     if "rollouts" in answer:
         yield from _lines_of_rollouts(answer)
 
@@ -273,9 +276,9 @@ _STEP_COLUMNS = {
     "rollouts": "rollouts",
     "kept": "kept",
     "reward": "reward",
-    "kept_reward": "of kept",
+    "kept_reward": "kept reward",
     "contrast": "contrast",
-    "teaching": "prompts that teach",
+    "teaching": "share with contrast",
     "tokens": "tokens",
 }
 _PROMPT_COLUMNS = {
@@ -285,22 +288,23 @@ _PROMPT_COLUMNS = {
     "kept": "kept",
     "reward": "reward",
     "contrast": "contrast",
-    "prompt": "asked",
+    "prompt": "question",
 }
 
 
 def _lines_of_run(run: Mapping[str, Any]) -> Iterator[str]:
     said = [f"{run['name']}: {run['format']}, {run['state']}"]
-    if run["last_step"] is not None:
-        said.append(f"steps {run['first_step']} to {run['last_step']}")
+    first, last = run["first_step"], run["last_step"]
+    if last is not None:
+        said.append(f"step {last}" if first == last else f"steps {first} to {last}")
     said.append(f"{run['rollouts']:,} rollouts read")
     if run["files_read"] < run["files"]:
-        said.append(f"{run['files_read']:,} of {run['files']:,} files")
+        said.append(f"from {run['files_read']:,} of {run['files']:,} files")
     yield visible(", ".join(said))
     if run["reading"]:
         yield visible("  " + "; ".join(f"{name}: {how}" for name, how in run["reading"].items()))
     if run["would_keep"]:
-        yield f"  it does not say what was kept; {run['would_keep']}"
+        yield f"  the files do not say what was kept; {run['would_keep']}"
     for note in [run["note"], *run["doubts"], *run["damaged"]]:
         if note:
             yield visible(f"  note: {note}")
@@ -357,7 +361,7 @@ def _lines_of_rollouts(answer: Mapping[str, Any]) -> Iterator[str]:
             yield f"  … and {more:,} characters more"
     if answer.get("more"):
         yield ""
-        yield "there are more; --limit K shows K of them"
+        yield "there are more: --limit K shows the first K"
 
 
 def _facts(rollout: Mapping[str, Any], would: bool) -> str:

@@ -24,16 +24,16 @@ def downsample(rewards_P_N: Any, m: int, rule: RuleName = "max_variance", seed: 
         m: The number of rollouts to keep per group, 1 <= m <= n.
         rule: A prompt rule: a name in `RULES`, "file.py:function", "module:function", or a callable
             (rewards_P_N, m, seed) -> kept_P_M.
-        seed: Breaks ties at random and drives the rule "random"; None breaks ties by lowest index.
+        seed: The seed that breaks ties, and that of the rule "random"; None: the lowest index wins
+            a tie.
 
     Returns:
         Integer indices, shape (..., m), ascending along the last axis, of the same kind and on the
         same device as `rewards_P_N`.
 
     Raises:
-        InvalidInputError: Infinite rewards, m < 1, m > n, wrong rank, a batch rule, a seed that is
-            none; or a rule of yours raised, takes other arguments, or returned something else than
-            it should.
+        InvalidInputError: Infinite rewards, m < 1, m > n, a wrong rank, a batch rule, or an invalid
+            seed; or your own rule raised, takes other arguments, or returned an invalid result.
         UnknownNameError: There is no such rule.
 
     >>> downsample([[0.0, 0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.1, 0.9, 1.0, 0.5]], m=2)
@@ -69,14 +69,14 @@ def downsample_batch(
 ) -> Any:
     """Mask of the rows to keep across the prompts of a batch, with exactly `rows` true.
 
-    A rollout that could not be scored is kept only when no other is left.
+    A rollout that could not be scored is kept only if too few others exist.
 
     Args:
         rewards_P_N: Rewards, shape (P, n), of the kinds that `downsample` takes.
         rows: The number of rows to keep in all, 0 <= rows <= P n.
         rule: A batch rule: a name in `RULES`, "file.py:function", "module:function", or a callable
             (rewards_P_N, rows, seed) -> kept_P_N that is marked by `podsrl.rule(scope="batch")`.
-        seed: Breaks ties between rollouts and between prompts at random; None: by their order.
+        seed: The seed that breaks ties between rollouts and between prompts; None: the first wins.
 
     Returns:
         kept_P_N, booleans, of the same kind and on the same device as `rewards_P_N`.

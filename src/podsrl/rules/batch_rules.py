@@ -23,11 +23,11 @@ def max_contrast(rewards_P_N: Floats, rows: int, seed: Seed = None) -> Mask:
     .. math:: \arg\max \sum_g \Big(\sum_{i \in S_g} (r_i - \bar r_{S_g})^2\Big)^{1/2},
         \quad \sum_g |S_g| = rows
 
-    S_g are the kept rollouts of prompt g, and any number of them may be. Of equal choices (up to
-    1e-9 of the widest group's spread) the most even spread over prompts is taken. Exact, in time
-    that is nearly linear in the rollouts: the proof is in docs/theory.md. A group without contrast
-    gets no row while another has one left; its rows have advantage 0. Of one prompt it keeps what
-    `max_variance` keeps.
+    S_g are the kept rollouts of prompt g, any number of them. Among equal choices (up to 1e-9 of
+    the widest group's spread) the rule takes the one with the most even spread over prompts. It is
+    exact, in a time that is nearly linear in the rollouts (proof in docs/theory.md). A group
+    without contrast gets rows only when no other rows are left; their advantage is 0. For a single
+    prompt the rule keeps the same rollouts as `max_variance`.
 
     Args:
         rewards_P_N: float64 rewards, shape (P, n); NaN marks a rollout that could not be scored.
@@ -74,8 +74,8 @@ def advantage_variance(rewards_P_N: Floats, rows: int, seed: Seed = None) -> Mas
 
     .. math:: \arg\max \mathrm{Var}(\{A_{gi} : (g,i) \in S\}), \quad |S| = rows
 
-    They are the two ends of all advantages of the batch, as `max_variance` finds them in one group.
-    The arguments and the result are those of `max_contrast`.
+    These are the largest and the smallest advantages of the batch, found as in `max_variance` for
+    one group. The arguments and the result are those of `max_contrast`.
 
     >>> advantage_variance(np.array([[0.0, 0, 0, 1], [0, 0, 1, 1]]), 2).nonzero()
     (array([0, 1]), array([3, 0]))
@@ -96,11 +96,11 @@ def filled_by_contrast(rewards_P_N: Floats, rows: int) -> bool:
 def dynamic_sampling(rewards_P_N: Floats, rows: int, seed: Seed = None) -> Mask:
     r"""Keep whole groups whose rewards are not all equal (DAPO's filter, arXiv 2503.14476).
 
-    With rewards of 0 and 1 those are the groups with :math:`0 < k < n` for k right answers of n.
+    With rewards of 0 and 1 these are the groups with k right answers of n, :math:`0 < k < n`.
 
-    Groups are taken in their order; of the last one those rollouts are kept that `max_variance`
-    keeps. Where such groups have too few rows, groups without contrast fill up: their advantages
-    are 0. The arguments and the result are those of `max_contrast`.
+    Groups are taken in their order, until `rows` is reached; `max_variance` chooses among the
+    rollouts of the last one. If these groups have too few rows, groups without contrast fill the
+    batch, with advantage 0. The arguments and the result are those of `max_contrast`.
 
     >>> dynamic_sampling(np.array([[0.0, 0, 0, 0], [0, 0, 0, 1], [0, 1, 1, 1]]), 4).sum(axis=1)
     array([0, 4, 0])
@@ -120,8 +120,8 @@ def variance_top_p(rewards_P_N: Floats, rows: int, seed: Seed = None, p: float =
 
     .. math:: \sum_{g \le G} v_g \ge p \sum_g v_g
 
-    How it cuts and fills up is as in `dynamic_sampling`, of which further arguments and result are
-    those; other groups with contrast come last.
+    Rows are then taken as in `dynamic_sampling`; if they are too few, first from other groups with
+    contrast. The arguments and the result are those of `max_contrast`.
 
     >>> variance_top_p(np.array([[0.0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0]]), 4).sum(axis=1)
     array([0, 4, 0])

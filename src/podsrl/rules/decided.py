@@ -18,22 +18,22 @@ def is_decided(
     bounds: tuple[float, float] = (0.0, 1.0),
     rule: RuleName = "max_variance",
 ) -> Any:
-    """Whether more rollouts of a group can't change the rewards that the rule keeps of it.
+    """Say whether the kept rewards of a group are final, whatever further rollouts are rewarded.
 
-    A rule keeps some of the lowest and some of the highest rewards (`Rule.kept_at_bounds`). Once as
-    many are at the lowest and at the highest possible reward, every completion of the group leaves
-    the kept rewards as they are. Before that, one more rollout may change them. So the answer is
-    exact, for `max_variance`, `balanced` and `max_reward`. What any other rule keeps is decided
-    when nothing is to come.
+    The choice of every rule is decided when no rollout is to come. `max_variance`, `balanced` and
+    `max_reward` keep some of the lowest and some of the highest rewards (`Rule.kept_at_bounds`).
+    Their choice is decided earlier, as soon as this many rewards are at the lowest and at the
+    highest possible reward. Before that, one more rollout may change it.
 
-    Rounds may stop at decided groups, and what is kept then has the same law as what is kept of all
-    n (docs/theory.md).
+    If generation stops at decided groups, the kept rollouts have the same distribution as if all n
+    had been generated (docs/theory.md).
 
     Args:
         rewards_P_N: The rewards so far, shape (..., rollouts so far), as `downsample` takes them;
             NaN where a rollout could not be scored.
         m: The number of rollouts to keep of a group.
-        to_come: How many rollouts each group will still get: a number, or one for each group.
+        to_come: The number of rollouts that each group will still get: one number, or one for each
+            group.
         bounds: The lowest and the highest possible reward; -inf or inf where there is none.
         rule: A rule, as `downsample` takes it.
 
@@ -41,7 +41,7 @@ def is_decided(
         A boolean for each group, of the kind of `rewards_P_N`; True or False for one group.
 
     Raises:
-        InvalidInputError: A reward outside the bounds, bounds that are none, a number below 0.
+        InvalidInputError: A reward outside the bounds, invalid bounds, or a number below 0.
         UnknownNameError: There is no such rule.
 
     >>> is_decided([[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]], m=4, to_come=12)
@@ -69,16 +69,14 @@ def is_decided(
 def is_decided_batch(
     rewards_P_N: Any, rows: int, to_come: int, rule: RuleName = "dynamic_sampling"
 ) -> bool:
-    """Whether more groups can't change which rows the rule keeps of those so far.
+    """Say whether the choice of a batch rule is final, whatever further groups are generated.
 
-    `dynamic_sampling` takes whole groups with contrast, one after the other. Once these have as
-    many rows as are wanted, none that comes later is taken. Before that, the next group may be one
-    of them. So the answer is exact. Every other batch rule compares all groups, and is decided when
-    none is to come.
+    `dynamic_sampling` takes whole groups with contrast, one after the other. Its choice is decided
+    as soon as these groups have `rows` rows. Before that, the next group may be one of them. Every
+    other batch rule compares all groups, so its choice is decided when no group is to come.
 
-    Where groups come in random order, and each has n scored rollouts, stopping here keeps rows of
-    the same law as choosing among all groups at random, as the rule does with a seed
-    (docs/theory.md).
+    If groups come in random order and all their n rollouts are scored, the kept rows have the same
+    distribution as those that the rule, with a seed, would keep of all groups (docs/theory.md).
 
     Args:
         rewards_P_N: The rewards of the groups so far, shape (groups so far, n); NaN where a rollout

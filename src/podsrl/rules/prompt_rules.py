@@ -30,7 +30,7 @@ def max_variance(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
 
     Exact: an optimal S is the k highest and the m - k lowest rewards for some k (arXiv 2504.13818,
     Lemma 3.1), so one sort and prefix sums find it in O(n log n) per group, for all groups at once.
-    Of several best k the one nearest m/2 is taken.
+    Among several best k it takes the one nearest to m/2.
 
     Args:
         rewards_P_N: float64 rewards of P groups; NaN marks a rollout that could not be scored.
@@ -47,8 +47,8 @@ def max_variance(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
 def balanced(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     """Keep the m // 2 highest and the other m - m // 2 lowest rewards of each group.
 
-    Of right and wrong answers that is half of each, filled from the other side where there are too
-    few (Reinforce-Ada, arXiv 2510.04996, which takes the baseline over the whole "group").
+    With right and wrong answers it keeps half of each; if one kind has too few, the other fills up
+    (Reinforce-Ada, arXiv 2510.04996, with the baseline of the whole "group").
     The arguments and the result are those of `max_variance`.
     """
     return keep_ends(sort_groups(rewards_P_N, seed), m, high_P_1=m // 2)

@@ -107,8 +107,7 @@ def rule(
 ) -> Callable[[Callable[..., Any]], Rule]:
     """Make a `Rule` of a function; the arguments are those of `Rule`.
 
-    A prompt rule needs the group's baseline where m is 1, unless it says otherwise. A batch rule
-    does not.
+    By default `needs_group_baseline` is True for a prompt rule, and False for a batch rule.
 
     Raises:
         InvalidInputError: Another scope than "prompt" or "batch".
@@ -140,9 +139,9 @@ def rule(
 
 
 def register_rule(name: str, rule: Rule | Callable[..., Any]) -> None:
-    """Make a rule known under a name of its own; a plain function becomes a prompt rule.
+    """Register a rule under a name; a plain function becomes a prompt rule.
 
-    A definition that is run once more, as a cell of a notebook, replaces the former one.
+    A definition that runs again, such as in a cell of a notebook, replaces the earlier one.
 
     Raises:
         InvalidInputError: The name is taken by another rule, or the rule is not callable.

@@ -46,72 +46,71 @@ def constructing_pods_trainer() -> Iterator[None]:
 
 @dataclass
 class PODSConfig(GRPOConfig):
-    """Configuration of `PODSTrainer`: everything in TRL's `GRPOConfig`, and the fields below.
+    """Configuration of `PODSTrainer`: all fields of TRL's `GRPOConfig`, and the fields below.
 
-    Without any of them it is the paper's method (arXiv 2504.13818): 32 rollouts are generated for
-    each prompt, and the 8 whose rewards have the largest variance are trained on.
+    The defaults are the paper's method (arXiv 2504.13818): 32 rollouts are generated for each
+    prompt, and the update sees the 8 whose rewards have the largest variance.
 
-    `num_generations` keeps TRL's meaning, completions per prompt *in the update* (m), so batch
-    size, gradient accumulation and memory mean what they mean for `GRPOTrainer`. No default of
-    TRL's is changed.
+    `num_generations` is m, the completions per prompt *in the update*. So batch size, gradient
+    accumulation and memory mean what they mean for `GRPOTrainer`. The defaults of TRL's other
+    fields are TRL's.
 
     Raises:
         InvalidInputError: m > n, m < 2 (`podsrl.Selection` says when 1 is allowed), an unknown
-            baseline, settings that contradict the method, a combination that has no defined
-            meaning.
+            baseline, settings that contradict the method, or settings that can't be combined.
         UnknownNameError: There is no such method or rule.
     """
 
     method: str | None = described(
         None,
-        "A method by its name; fields that you give win. Default: pods, the paper's method."
+        "A method by its name; fields that you set override it. Default: pods, the paper's method."
         f" Others: {', '.join(name for name in METHODS if name != 'pods')}. docs/methods.md says"
         " what each does.",
     )
     num_rollouts: int | None = described(
         None,
         "n: completions per prompt that are generated and scored, at least num_generations (m)."
-        " Default: 4 x num_generations, or as the method says.",
+        " Default: 4 x num_generations, or the method's.",
     )
     num_generations: int | None = described(
         None,
-        "m: completions per prompt that the update sees, TRL's num_generations; with a batch rule a"
-        " mean over prompts. Default: 8, or as the method says.",
+        "m: completions per prompt that the update sees; with a batch rule the mean over prompts."
+        " Default: 8, or the method's.",
     )
     downsampling_rule: str | None = described(
         None,
-        "Which rollouts to keep. Default: max_variance, or as the method says. A prompt rule keeps"
-        " m of each prompt: max_variance, max_reward, random, percentile, balanced. A batch rule,"
-        " such as max_contrast, keeps m per prompt on average, any number of each. Your own: a name"
-        " you registered, 'file.py:function', 'module:function'.",
+        "The rule that chooses the kept rollouts. Default: max_variance, or the method's. A prompt"
+        " rule keeps m of each prompt: max_variance, max_reward, random, percentile, balanced. A"
+        " batch rule, such as max_contrast, keeps m per prompt on average. Your own rule: a"
+        " registered name, 'file.py:function' or 'module:function'.",
     )
     advantage_baseline: str | None = described(
         None,
         "The rewards with which a reward is compared: 'kept' (the m kept ones, as in the paper) or"
-        " 'group' (all n). Default: kept, or as the method says.",
+        " 'group' (all n). Default: kept, or the method's.",
     )
     selection_weights: list[float] | None = described(  # noqa: RUF009 (it gives a field)
         None,
-        "Weights of the reward functions for choosing what to keep; training still uses"
-        " reward_weights. Default: the same weights.",
+        "Weights of the reward functions for the selection; training still uses reward_weights."
+        " Default: reward_weights.",
     )
     skip_zero_advantage: bool | None = described(
         None,
-        "Make no pass over rows of advantage 0: the same gradient in less time. It needs beta=0,"
-        " no entropy option, no loss_type bnpo, no loss of a subclass. Default: on where possible,"
-        " if n > m.",
+        "Skip the forward and backward pass of rows with advantage 0: the same gradient in less"
+        " time. It needs beta=0, no entropy option, no loss_type bnpo, no loss of a subclass."
+        " Default: on if n > m, where possible.",
     )
     read_prompts_once: bool | None = described(
         None,
-        "Where transformers generates: read a prompt once for all its rollouts. It gives the same"
-        " tokens in less time. Default: on if n > m and the model allows it. True: also with n = m,"
-        " with a warning if the model does not allow it.",
+        "Without vLLM: prefill a prompt once for all its rollouts. It gives the same tokens in less"
+        " time. Default: on if n > m, where possible. True: also with n = m, with a warning if it"
+        " is not possible.",
     )
     rollouts_per_round: int | None = described(
         None,
-        "Generate the n rollouts of a prompt in rounds of this many, and stop for prompts whose"
-        " choice is decided. Less is generated, and kept rollouts have the same distribution."
-        " docs/trl.md says when it pays. Default: all n at once.",
+        "Generate the n rollouts of a prompt in rounds of this many, and stop when further rollouts"
+        " can't change the choice. Kept rollouts have the same distribution. docs/trl.md says when"
+        " it pays. Default: all n at once.",
     )
     prompts_per_round: int | None = described(
         None,
@@ -122,7 +121,7 @@ class PODSConfig(GRPOConfig):
         default_factory=lambda: [0.0, 1.0],
         metadata={
             "help": "The lowest and the highest possible reward, for rollouts_per_round; a reward"
-            " beyond them is an error. Default: 0 1."
+            " outside them is an error. Default: 0 1."
         },
     )
     rollout_log: bool = described(
@@ -130,17 +129,17 @@ class PODSConfig(GRPOConfig):
     )
     rollout_log_max_rows: int = described(
         1_000_000,
-        "Rows of the rollout log, at most: beyond them every second logged step is deleted, so that"
-        " the log still spans the whole run.",
+        "The largest number of rows in the rollout log. With more rows every second logged step is"
+        " deleted, so that the log still spans the whole run.",
     )
     rollout_log_tokens: int = described(
         0,
-        "Log the log-probability and the entropy of this many tokens of each completion, from its"
-        " start. vLLM gives no entropies. Default: 0, none.",
+        "Log the log-probability and the entropy of the first tokens of each completion, this many."
+        " vLLM gives no entropies. Default: 0, none.",
     )
     rollout_log_images: int = described(
         0,
-        "Log this many images of each rollout, at most, in a small size. Default: 0, none.",
+        "Log at most this many images of each rollout, in a small size. Default: 0, none.",
     )
 
     log_traces: bool = described(
@@ -150,8 +149,8 @@ class PODSConfig(GRPOConfig):
     )
     rollout_log_columns: list[str] | None = described(  # noqa: RUF009 (it gives a field)
         None,
-        "Columns of the dataset to record with each rollout, where they hold a text, a number, True"
-        " or False. Default: all such columns, of texts the first 1,000 characters; []: none.",
+        "Columns of the dataset to log with each rollout, if they hold texts, numbers, True or"
+        " False. Default: all such columns, with the first 1,000 characters of a text; []: none.",
     )
 
     def __post_init__(self) -> None:

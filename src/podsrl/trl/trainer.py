@@ -63,21 +63,22 @@ class PODSTrainer(Seam):
     """GRPO with rollout down-sampling (PODS, arXiv 2504.13818).
 
     Use it as `trl.GRPOTrainer`, with a `PODSConfig`. For each prompt `num_rollouts` completions are
-    generated and scored once; the rule keeps `num_generations` of them; everything after that
-    (padding, old and reference log-probs, loss) is TRL's own code on the kept rows.
+    generated and scored once, and the rule keeps `num_generations` of them. The rest (padding, old
+    and reference log-probs, loss) is TRL's own code on the kept rows.
 
-    What a subclass overrides and a callback sets works as on TRL's trainer. docs/trl.md lists what
-    was tried, and what is refused.
+    Overrides in a subclass and settings by a callback work as with TRL's trainer. docs/trl.md lists
+    them, and says what is refused.
 
-    TRL's metrics (`reward`, `completions/*`, ...) describe all n rollouts, those under `pods/` what
-    the update saw. With n = m and no option of ours it is `GRPOTrainer`, bit for bit. A step
-    without any scored rollout, or with a gradient of NaN, moves no weight; DeepSpeed's does.
+    TRL's metrics (`reward`, `completions/*`, ...) describe all n rollouts. Metrics under `pods/`
+    compare kept and dropped rollouts. With n = m and no option of podsrl the trainer equals
+    `GRPOTrainer`, bit for bit. A step without any scored rollout, or with a gradient of NaN, does
+    not change the weights, except with DeepSpeed.
 
     Attributes:
-        pods: Everything of podsrl's: `settings`, `state` with its counters, `recorder`, `clock`.
+        pods: The state of podsrl: `settings`, `state` with its counters, `recorder`, `clock`.
 
     Raises:
-        InvalidInputError: `args` is not a `PODSConfig`, or what it is given does not fit together.
+        InvalidInputError: `args` is not a `PODSConfig`, or arguments can't be combined.
         RewardError: While training, a reward function raised or returned something that is no
             reward.
     """

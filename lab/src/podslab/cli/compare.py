@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
     from podslab.training.spec import Spec
 
-SUMMARY = "train your script by several methods for equal time, and say which pays"
+SUMMARY = "train your script with several methods for equal time, and say which pays"
 #: What stands after "--" starts the script.
 TAKES_COMMAND = True
 #: Options that only one of the two has, by what it has in place of them.
@@ -27,42 +27,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
         "Put a launcher after --, such as -- accelerate launch --num_processes 2.\n"
-        "You can stop the command at any time; the same command goes on where it was."
+        "You can stop the command at any time; the same command continues it."
     )
 
     # A script, and how it is compared.
     parser.add_argument(
         "script",
         nargs="?",
-        help="your script with TRL's GRPOTrainer or PODSTrainer, as it is; put its own arguments"
-        " into quotes: 'train.py --size 3'",
+        help="your script with TRL's GRPOTrainer or PODSTrainer, unchanged; with arguments in"
+        " quotes: 'train.py --size 3'",
     )
-    hours = "hours to plan for; two seeds of each method are trained in any case (2)"
+    hours = "hours to plan for (2). Each method gets at least two seeds, even if that takes longer"
     parser.add_argument("--hours", type=number(float, 0.001), help=hours)
     parser.add_argument(
         "--methods",
         help="methods to compare (grpo,grpo-minibatches,pods,max_contrast and the script's own)",
     )
     parser.add_argument(
-        "--questions", type=number(int, 16), help="held-out questions, at most (128)"
+        "--questions", type=number(int, 16), help="held-out questions to evaluate, at most (128)"
     )
     parser.add_argument(
         "--answers", type=number(int, 1), help="sampled answers to each question (4)"
     )
-    parser.add_argument("--gpus", help="GPUs, such as 0,1, with one run on each at a time")
+    parser.add_argument("--gpus", help="GPUs, such as 0,1; each trains one run at a time")
 
     # Or a comparison from a file.
     parser.add_argument(
-        "--config", help="compare by a YAML file, or a shipped one by its name, without a script"
+        "--config", help="in place of a script: a YAML file, or the name of a shipped config"
     )
     parser.add_argument(
-        "--model", help="with --config: another model, such as tiny, smollm2 or a folder"
+        "--model", help="with --config: train this model, such as tiny, smollm2 or a folder"
     )
     parser.add_argument("--shard", metavar="i/k", help="with --config: run only part i of k (1/1)")
 
     # Both.
     parser.add_argument(
-        "--output_dir", help="folder of the runs (pods-compare, or the one in the config)"
+        "--output_dir", help="folder of the runs (pods-compare, or as the config says)"
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
 
@@ -71,16 +71,15 @@ def run(args: argparse.Namespace) -> int:
     """Run what is not finished; 0 if then all is."""
     if (args.script is None) == (args.config is None):
         raise InvalidInputError(
-            "pods compare wants a training script (pods compare train.py), or --config with a"
-            " YAML file"
+            "give either a training script (pods compare train.py) or a YAML file by --config"
         )
     if args.config is None:
         _refuse_foreign(args, _OF_A_CONFIG, "is for --config, not for a script")
         return _compare_script(args)
 
-    _refuse_foreign(args, _OF_A_SCRIPT, "is for a script; a config says itself what is run")
+    _refuse_foreign(args, _OF_A_SCRIPT, "is for a script; with --config the file says it")
     if args.command:
-        raise InvalidInputError("what stands after -- starts a script; leave it out here")
+        raise InvalidInputError("a launcher after -- is for a script: leave it out here")
     return _compare_config(args)
 
 
@@ -99,7 +98,7 @@ def _compare_script(args: argparse.Namespace) -> int:
 
     script, *arguments = _words_of(args.script)
     if Path(script).suffix in (".yaml", ".yml"):
-        raise InvalidInputError(f"{script} is no script: give it by pods compare --config {script}")
+        raise InvalidInputError(f"{script} is no script: run pods compare --config {script}")
     gpus = _listed("gpus", args.gpus)
     check_gpus("--gpus", gpus)
     options = CompareOptions(
@@ -124,7 +123,7 @@ def _compare_script(args: argparse.Namespace) -> int:
     try:
         answer = comparison.run()
     except KeyboardInterrupt:
-        _say("the same command goes on where this one was stopped")
+        _say("stopped; the same command continues it")
         raise
     print(answer)
     if answer.by_seed:
@@ -139,7 +138,9 @@ def _listed(option: str, text: str | None) -> tuple[str, ...]:
         return ()
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise InvalidInputError(f"--{option} {text!r} has an empty name: part names by commas")
+        raise InvalidInputError(
+            f"--{option} {text!r} has an empty name: put one comma between two names"
+        )
     return names
 
 

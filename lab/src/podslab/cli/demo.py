@@ -48,8 +48,8 @@ DEMOS = {
 }
 #: What the two numbers of a step mean.
 PAYS = (
-    "A method pays where its step is worth more than it costs. Worth belongs to the method and the"
-    " task, cost to the machine: pods recommend train.py measures the cost on yours."
+    "A method pays if its step is worth more than it costs. Worth depends on the method and the"
+    " task, and cost on the machine: pods recommend train.py measures the cost on yours."
 )
 #: What an arm does with its rollouts, after their numbers. `of_each`: the rows of one prompt.
 _HOW = {
@@ -63,8 +63,8 @@ _HOW = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "You can stop it at any time; the same command goes on where it was. Without the demo:\n"
-        "  pods compare --config demo            (or demo-smollm2)"
+        "You can stop it at any time; the same command continues it. The same comparison without\n"
+        "the demo's texts: pods compare --config demo (or demo-smollm2)"
     )
     which = "tiny (default), or smollm2, which takes 25 minutes and needs two more packages"
     parser.add_argument("--model", choices=DEMOS, default="tiny", help=which)
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         outcome = compare(spec, Shard(), Live(spec, _labels(spec)), at_once)
     except KeyboardInterrupt:
-        print("\nstopped; the same command goes on with it", file=sys.stderr)
+        print("\nstopped; the same command continues it", file=sys.stderr)
         raise
     for line in failures(outcome.failed):
         print(line, file=sys.stderr)
@@ -184,17 +184,17 @@ def _in_a_folder(spec: "ComparisonSpec") -> "ComparisonSpec":
 
     if spec.folder.name in ("", ".."):
         raise InvalidInputError(
-            f"--output_dir {spec.folder} is no folder for a demo alone: give a new one by its name"
+            f"--output_dir {spec.folder} has no name of its own: give a new folder, such as demo"
         )
     for number in itertools.count(1):
         name = spec.folder.name if number == 1 else f"{spec.folder.name}-{number}"
         here = replace(spec, folder=spec.folder.with_name(name))
         if not here.folder.exists():
             if number > 1:
-                print(f"{spec.folder} holds something else; this demo goes to {here.folder}\n")
+                print(f"{spec.folder} holds other files; this demo is written to {here.folder}\n")
             return here
         if _is_unfinished(here):
-            print(f"This goes on with the demo in {here.folder}.\n")
+            print(f"The demo in {here.folder} is not finished; it continues.\n")
             return here
     raise AssertionError
 

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     # What is asked.
     parser.add_argument("--task", required=True, help="a task's name, or the path of its file")
     parser.add_argument("--task_options", help="options of the task, as JSON")
-    parser.add_argument("--data_path", help="local data of the task (from the hub)")
+    parser.add_argument("--data_path", help="local file or folder with the data (from the hub)")
     parser.add_argument("--split", default="test", help="split to measure on (test)")
     problems = "number of problems, spread over the split (all)"
     parser.add_argument("--problems", type=number(int, 1), help=problems)
@@ -27,17 +27,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=number(int, 1), default=1, help=repeats)
 
     # How answers are sampled.
-    temperature = "sampling temperature, 0 is greedy (that of the checkpoint's run, else 1.0)"
+    temperature = "sampling temperature; 0 is greedy (as in the checkpoint's run, else 1.0)"
     parser.add_argument("--temperature", type=number(float, 0), help=temperature)
     parser.add_argument(
         "--max_completion_length",
         dest="max_new_tokens",
         type=number(int, 1),
-        help="tokens of a completion, at most (as in its run, else 512)",
+        help="tokens of a completion, at most (as in the checkpoint's run, else 512)",
     )
-    batch_size = "completions that are generated at once (as in its run, else 64)"
+    batch_size = "completions generated at once (as in the checkpoint's run, else 64)"
     parser.add_argument("--batch_size", type=number(int, 1), help=batch_size)
-    seed = "seed of the sampling (as in its run, else 0)"
+    seed = "seed of the sampling (as in the checkpoint's run, else 0)"
     parser.add_argument("--seed", type=number(int, 0), help=seed)
 
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
     print(f"{args.checkpoint} on {args.task} {args.split}: {len(rows)} problems x {args.repeats}")
-    whose = f", what isn't given as in {runs[0].path}" if runs else ""
+    whose = f"; other settings as in {runs[0].path}" if runs else ""
     print(f"temperature {sampling.temperature:g}, {sampling.max_new_tokens} tokens at most{whose}")
     print(run_output.accuracy_line("", scores).strip())
     return 0

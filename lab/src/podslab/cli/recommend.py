@@ -16,17 +16,19 @@ TAKES_COMMAND = True
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "A script is run for a few steps with n = m, 2 m, 4 m, 8 m, 16 m, and all rows of 4 m.\n"
-        "Run it on the machine that you will train on.\n"
-        "Put a launcher after --, such as -- accelerate launch --num_processes 2.\n"
-        "What a step is worth comes from the authors' runs, or from `pods compare` on your task."
+        "It runs your script for a few steps of GRPO (n = m), of PODS with n = 2 m, 4 m, 8 m\n"
+        "and 16 m, and of GRPO that trains on all of n = 4 m. Run it on the machine that you will\n"
+        "train on. The worth of a step is that of your task, if `pods compare` has measured it,\n"
+        "and else that of the authors' runs.\n"
+        "Put a launcher after --, such as -- accelerate launch --num_processes 2."
     )
     parser.add_argument(
         "sources",
         nargs="+",
         metavar="SOURCE",
-        help="your script with TRL's GRPOTrainer or PODSTrainer, as it is ('train.py --size 3');"
-        " or finished runs: folders, a comparison, TRL's trainer_state.json, a log of verl",
+        help="your script with TRL's GRPOTrainer or PODSTrainer, unchanged; with arguments in"
+        " quotes: 'train.py --size 3'. Or finished runs: folders, a comparison, TRL's"
+        " trainer_state.json, a log of verl",
     )
     parser.add_argument(
         "--steps", type=number(int, 1), help="with a script: steps to time at each n (3)"
@@ -37,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=number(float),
         metavar="GIB",
-        help="memory of the device; with a script: say the largest n and m that fit; with runs of"
-        " several batch sizes: say how many rows fit into a pass",
+        help="memory of the GPU. With a script: print the largest n and the largest m that fit."
+        " With runs of several batch sizes: print how many rows of a pass fit",
     )
 
 
@@ -63,7 +65,7 @@ def _script(args: argparse.Namespace) -> list[str] | None:
         return None
     if len(args.sources) > 1:
         raise InvalidInputError(
-            "give one script, or files of runs; a script's own arguments stand within its quotes:"
+            "give one script, or finished runs. Put a script and its own arguments into quotes:"
             f" pods recommend '{words[0]} --size 3'"
         )
     return words
@@ -107,11 +109,11 @@ def _of_files(args: argparse.Namespace, sources: list[Path]) -> int:
         from podsrl.rollout_log.run_folder import find_runs
 
     if args.command:
-        raise InvalidInputError("what stands after -- starts a script; leave it out here")
+        raise InvalidInputError("a launcher after -- is for a script: leave it out here")
     worths = []
     for source in sources:
         if told := _measured(source):
-            print(f"Measured in {source}, which counts more than any line below:\n\n{told}\n")
+            print(f"Measured in {source}; trust it more than the lines below:\n\n{told}\n")
         if source.is_dir():
             worths += read_worths(source)
 
@@ -135,7 +137,7 @@ def _measured(folder: Path) -> str:
         return answer.read_text(encoding="utf-8").rstrip()
 
     if (folder / PLAN).is_file():
-        return "nothing yet: the comparison is not finished; the same pods compare goes on with it"
+        return "nothing yet: the comparison is not finished; the same `pods compare` continues it"
 
     if not (folder / "comparison.yaml").is_file():
         return ""

@@ -15,13 +15,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="runs, or folders of runs")
     out = "folder to write to (report, in the first FOLDER)"
     parser.add_argument("--out", metavar="FOLDER", help=out)
-    arm = "the arm that others are compared with; may be given again (grpo, grpo_ga)"
+    arm = "arm to compare the others with; repeat it for several (grpo, grpo_ga)"
     parser.add_argument("--reference", action="append", default=[], metavar="ARM", help=arm)
     measure = "the accuracy to compare (%(default)s)"
     parser.add_argument("--measure", default="answer_accuracy", choices=ACCURACIES, help=measure)
     clock = (
-        "draw the curves over the time that they would take at these costs: seconds for each"
-        " rollout (also score=S) and for each pass over a row"
+        "draw the curves over computed time: S seconds for each generated rollout and for each pass"
+        " over a row; score=S adds seconds for each scored rollout"
     )
     parser.add_argument("--clock", metavar="generate=S,update=S", help=clock)
     partial = "leave out unfinished runs, and seeds that not every arm has"

@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _help_of_fields()
     config = "a YAML file, or the name of a shipped config"
     parser.add_argument("--config", required=True, help=config)
-    model = "another model than the config's, such as tiny, smollm2 or a folder"
+    model = "train this model in place of the config's, such as tiny, smollm2 or a folder"
     parser.add_argument("--model", help=model)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
 
@@ -80,7 +80,7 @@ def _help_of_fields() -> str:
 
     shown = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
     group = shown.add_argument_group(
-        "fields of the run: keys of the YAML file, or flags, which win"
+        "fields of the run, as keys of the YAML file or as flags; a flag wins"
     )
     for field in fields(RunArguments):
         default = "" if field.default is None else f" ({field.default})"

@@ -60,7 +60,7 @@ def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> Measured
     found: dict[StepSizes, MeasuredStep] = {}
     for place, sizes in enumerate(wanted.sizes, start=1):
         of_all = f"{place} of {len(wanted.sizes)}"
-        say(f"{of_all}: {sizes.name}, {wanted.steps} steps after one that warms up")
+        say(f"{of_all}: {sizes.name}, {wanted.steps} steps after one to warm up")
         try:
             found[sizes], machine = _measure(wanted, sizes)
         except PodsError as error:

@@ -12,9 +12,9 @@ from podslab.statistics.worth import Ratio
 from podsrl.errors import listed
 
 _AUTHORS_TASK = (
-    "authors': on GSM8K with Qwen2.5-3B-Instruct, 16 rows of a prompt (arXiv 2504.13818). On your"
-    " task it\n    may differ: pods compare train.py measures it, also on a small machine, into the"
-    " same folder."
+    "authors': on GSM8K with Qwen2.5-3B-Instruct, 16 rows of a prompt (arXiv 2504.13818). Your task"
+    " may differ:\n    `pods compare` with your script and the same --output_dir measures it, also"
+    " on a small machine."
 )
 
 
@@ -47,20 +47,20 @@ def answer(measured: MeasuredSteps, known: Known) -> str:
 
     if measured.grpo is None:
         lines.append(
-            "No step of GRPO is among them, in which all rollouts are trained on, so costs are not"
-            " known: add a run of it, or let `pods recommend train.py` measure both"
+            "No step of GRPO is among them, so costs are unknown: a cost is a multiple of its time."
+            " Add a run that trains on all rollouts, or let `pods recommend` run your script."
         )
         return "\n".join(lines)
 
     if _rows_differ(measured):
-        lines.append("Rows of a step differ, so that costs are of steps of different sizes.")
+        lines.append("The steps have different numbers of rows, so their costs can't be compared.")
     if all(step.method == GRPO for step in measured.steps if step.steps):
         lines += _bounds(measured.grpo, known)
     else:
         lines += _which_pays(_choices(measured, known), measured.grpo)
     whose = {one.whose for one in known.values()}
     if YOURS in whose:
-        lines.append("yours: measured by pods compare, in this folder; only these are compared.")
+        lines.append("yours: measured by pods compare in this folder. Only these are compared.")
     if AUTHORS in whose:
         lines.append(_AUTHORS_TASK)
     return "\n".join(lines)
@@ -158,8 +158,8 @@ def _bounds(grpo: MeasuredStep, known: Known) -> list[str]:
         cells = ["1.00", f"{most:.2f}", f"{worth.ratio} {worth.whose}"]
         rows.append([f"pods, n = {size:.3g} m", *cells, f"{value / most:.2f}", f"{value:.2f}"])
     return [
-        "Only GRPO was measured. What other sizes cost lies between two extremes: rollouts side by"
-        " side cost nothing more, or each as much as here.",
+        "Only GRPO was measured. The cost of another size lies between two extremes: further"
+        " rollouts take no time, or each takes as long as here.",
         "",
         aligned(rows, numbers=True),
         "",
@@ -185,7 +185,7 @@ def _choices(measured: MeasuredSteps, known: Known) -> list[_Choice]:
 def _which_pays(choices: Sequence[_Choice], grpo: MeasuredStep) -> list[str]:
     """The size that pays most, or that none does."""
     if not choices:
-        return ["The worth of none of these sizes is known, so only their costs are told."]
+        return ["The worth of these sizes is unknown, so only their costs stand here."]
 
     best = choices[0]
     of_each = _name(best.step, grpo)
@@ -194,16 +194,16 @@ def _which_pays(choices: Sequence[_Choice], grpo: MeasuredStep) -> list[str]:
         f" {best.step.cost(grpo):.2f} times as long"
     )
     if best.gain.value <= 1:
-        return [f"None is shown to pay; stay with GRPO. The nearest is {of_each}: {said}."]
+        return [f"No size is shown to pay: stay with GRPO. The best is {of_each}: {said}."]
 
     lines = [f"{of_each} pays most: {said}, so it is {best.gain} times as good as GRPO."]
     if best.gain.low is None or best.gain.low <= 1:
-        lines.append("But its interval holds 1, so it is open whether it pays at all.")
+        lines.append("But its interval contains 1, so it may not pay at all.")
     alike = [
         _name(choice.step, grpo)
         for choice in choices[1:]
         if choice.gain.high is None or choice.gain.high >= best.gain.value
     ]
     if alike:
-        lines.append(f"Not told apart from it: {listed(alike)}.")
+        lines.append(f"These may pay as much: {listed(alike)}.")
     return lines

@@ -17,11 +17,12 @@ from filelock import Timeout
 pytest.importorskip("trl")
 
 from podslab.durations import duration
+from podslab.engine.folder import TUNING
 from podslab.engine.run_end import error_file, lock_of
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
 from podslab.own_script.answer import noise_of
-from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Probe, ScriptJob
+from podslab.own_script.job import MINIBATCHES, REPORTED, YOURS, Probe, ScriptJob
 from podslab.own_script.plan import WallSeconds, known_methods
 from podslab.own_script.settings import GivenSettings, config_of
 from podslab.recommend.known_worth import read_worths

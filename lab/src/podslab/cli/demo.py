@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         print("pods demo: not all runs finished; the same command runs the rest", file=sys.stderr)
         return 1
 
-    # One seed decides nothing, so the demo has a table with sentences, and not `decide`'s intervals.
+    # One seed decides nothing, so there is a table with sentences, and not the intervals of `decide`.
     comparison = load_comparison([spec.folder], Choices())
     curves = {arm.name: arm.curves for arm in comparison.arms}
     print(f"\n{summary(arm_rows(comparison, _labels(spec)), spec.amount, curves)}\n")

@@ -126,7 +126,8 @@ def _of_files(args: argparse.Namespace, sources: list[Path]) -> int:
 
 def _measured(folder: Path) -> str:
     """The answer of a comparison in a folder; "" where it holds none that is finished."""
-    from podslab.own_script.run_plan import ANSWER, PLAN
+    from podslab.engine.folder import ARMS_PLAN, SCRIPT_PLAN
+    from podslab.own_script.run_plan import ANSWER
     from podslab.report.arm_rows import arm_rows, table
     from podslab.report.load_runs import Choices, load_comparison
 
@@ -134,10 +135,10 @@ def _measured(folder: Path) -> str:
     if answer.is_file():
         return answer.read_text(encoding="utf-8").rstrip()
 
-    if (folder / PLAN).is_file():
+    if (folder / SCRIPT_PLAN).is_file():
         return "nothing yet: the comparison is not finished; the same pods compare goes on with it"
 
-    if not (folder / "comparison.yaml").is_file():
+    if not (folder / ARMS_PLAN).is_file():
         return ""
 
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from podslab.engine.budget import Prices
+from podslab.engine.folder import ARMS_PLAN, CHOSEN_RATES, TUNING
 from podslab.engine.ledger import Ledger, digest_of
 from podslab.engine.looks import Looks
 from podslab.statistics.run_curve import OVER_RUN
@@ -27,10 +28,6 @@ UNITS = {
     "rollouts": "max_rollouts",
     "price": "max_price",
 }
-#: The file of the plan, and that of the learning rates that tuning chose.
-PLAN, RATES = "comparison.yaml", "rates.json"
-#: The folder of the runs that learning rates are chosen by.
-TUNING = "tuning"
 
 
 class RunKey(NamedTuple):
@@ -149,7 +146,7 @@ class ComparisonSpec:
         for run in (*self.runs(), *self.tuning_runs()):
             if run.path == path:
                 return run
-        raise InvalidInputError(f"{self.folder / PLAN} names no run {path}")
+        raise InvalidInputError(f"{self.folder / ARMS_PLAN} names no run {path}")
 
     def run_folder(self, run: RunKey) -> RunFolder:
         """Where a run is recorded."""
@@ -169,7 +166,7 @@ class ComparisonSpec:
 
     def chosen_rates(self) -> dict[str, float]:
         """The learning rate of each arm that tuning chose; {} before that."""
-        return dict(files.read_json(self.folder / RATES) or {})
+        return dict(files.read_json(self.folder / CHOSEN_RATES) or {})
 
     @property
     def looks(self) -> Looks:
@@ -241,9 +238,9 @@ class Shard:
 
 def read_comparison(folder: Path) -> ComparisonSpec:
     """The comparison that a folder holds; `InvalidInputError` for none, or a damaged one."""
-    path = folder / PLAN
+    path = folder / ARMS_PLAN
     if not path.is_file():
-        raise InvalidInputError(f"{folder} holds no comparison: no {PLAN}")
+        raise InvalidInputError(f"{folder} holds no comparison: no {ARMS_PLAN}")
     try:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
         (unit,) = UNITS.keys() & value["budget"]
@@ -281,7 +278,7 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
     Raises:
         InvalidInputError: the folder holds another comparison.
     """
-    path = spec.folder / PLAN
+    path = spec.folder / ARMS_PLAN
     refuse_foreign(spec.folder)
     if path.is_file() and _has_begun(spec.folder):
         spec = _joined(read_comparison(spec.folder), spec)
@@ -299,7 +296,7 @@ def _has_begun(folder: Path) -> bool:
 
 def refuse_foreign(folder: Path) -> None:
     """Raise `InvalidInputError` for a folder that holds other things than a comparison."""
-    if not folder.exists() or (folder / PLAN).is_file():
+    if not folder.exists() or (folder / ARMS_PLAN).is_file():
         return
     if not folder.is_dir() or any(path.suffix != ".part" for path in folder.iterdir()):
         raise InvalidInputError(

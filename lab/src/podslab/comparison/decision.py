@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from podslab.columns import aligned
-from podslab.comparison.comparison import TUNING, ComparisonSpec, RunKey
+from podslab.comparison.comparison import ComparisonSpec, RunKey
+from podslab.engine.folder import TUNING
 from podslab.engine.ledger import ENDED, Attempt
 from podslab.evaluation.records import evaluations
 from podslab.statistics.curves import Floats

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from podslab.comparison.comparison import RATES, ComparisonSpec, RunKey, Shard, Tuning
+from podslab.comparison.comparison import ComparisonSpec, RunKey, Shard, Tuning
 from podslab.comparison.decision import decide
 from podslab.comparison.tuning import chosen_rates
 from podslab.durations import duration
+from podslab.engine.folder import CHOSEN_RATES
 from podslab.engine.looks import Looked, train_in_looks
 from podslab.engine.pool import Job, Pool, Watcher
 from podslab.evaluation.records import evaluations
@@ -115,7 +116,7 @@ def _tune(spec: ComparisonSpec, tuning: Tuning, shard: Shard, pool: Pool) -> Non
         return
     mine = shard.part_of(spec.tuning_runs(), tuning.seeds)
     pool.make(_jobs(spec, [run for run in mine if run.arm not in there]))
-    files.write_json(spec.folder / RATES, {**chosen_rates(spec), **there})
+    files.write_json(spec.folder / CHOSEN_RATES, {**chosen_rates(spec), **there})
 
 
 def _are_whole(spec: ComparisonSpec, seeds: Sequence[int]) -> bool:

@@ -5,7 +5,8 @@ from typing import Any
 
 from datasets import Dataset, IterableDataset, IterableDatasetDict
 
-from podslab.own_script.job import REPORTED, TUNING, ScriptJob
+from podslab.engine.folder import TUNING
+from podslab.own_script.job import REPORTED, ScriptJob
 from podslab.tasks.base import spread
 from podsrl.errors import InvalidInputError
 

@@ -13,12 +13,13 @@ from filelock import FileLock, Timeout
 
 from podslab.comparison.tuning import best_rate
 from podslab.durations import duration
+from podslab.engine.folder import CHOSEN_RATES, SCRIPT_PLAN, TUNING
 from podslab.engine.ledger import Ledger
 from podslab.engine.looks import Looked, train_in_looks
 from podslab.engine.pool import Job, Pool, Watcher, run_alone
 from podslab.evaluation.records import Evaluation, evaluations
 from podslab.own_script.answer import Answer, Measured, noise_of
-from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Probe, ScriptJob
+from podslab.own_script.job import REPORTED, YOURS, Arm, Probe, ScriptJob
 from podslab.own_script.plan import (
     EVALUATIONS,
     GO_ON,
@@ -38,11 +39,8 @@ from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
 
 Say = Callable[[str], None]
-#: The file with the answer in words, and that of a plan that was begun.
+#: The file with the answer in words.
 ANSWER = "answer.txt"
-PLAN = "plan.json"
-#: The learning rates that were chosen, and how long reported runs train.
-_RATES = "rates.json"
 #: After how many seeds answers were given.
 _ANSWERED = "answered.json"
 #: Rewards this near to the best one, as a share of all that were seen, are at the ceiling.
@@ -101,7 +99,7 @@ def make_plan(
     options = replace(options, methods=tuple(known_methods(options.methods)))
     at_once = max(1, len(options.gpus))
 
-    plan_file = options.folder / PLAN
+    plan_file = options.folder / SCRIPT_PLAN
     probe_file = options.folder / "look" / "probe.json"
     is_ours = (options.folder / "look.json").is_file()
     if not is_ours and holds_other_files(options.folder):
@@ -323,7 +321,7 @@ class RunningComparison:
         lock = FileLock(self.folder / ".lock", timeout=1)
         try:
             with lock:
-                self.plan.write(self.folder / PLAN)
+                self.plan.write(self.folder / SCRIPT_PLAN)
                 answer = self._answer()
                 files.write_whole(self.folder / ANSWER, f"{answer}\n".encode())
                 write_worths(self.folder, answer.worths())
@@ -358,7 +356,7 @@ class RunningComparison:
 
     def _choose_rates(self) -> _Chosen:
         """The best rate of each method. It is chosen once, so that all seeds have the same."""
-        file = self.folder / _RATES
+        file = self.folder / CHOSEN_RATES
         written = files.read_json(file)
         if written is None:
             best = self._tune()

@@ -200,6 +200,10 @@ def test_a_run_that_the_plan_does_not_name_is_not_reported(compare, tmp_path):
     ("keys", "says"),
     [
         ({"rates": [1e-3]}, "two learning rates or more"),
+        (
+            {"rates": [1e-3, 3.1623e-4, 3.1624e-4]},
+            "rates 0.00031623 and 0.00031624 are both 0.000316",
+        ),
         ({"rates": {"values": [1e-3, 2e-3], "split": "test"}}, "choose rates by other questions"),
         ({"rates": {"values": [1e-3, 2e-3], "seeds": [0]}}, "choose rates by other seeds"),
         ({"rates": {"values": [1e-3, 2e-3], "seed": 1}}, "rates has no 'seed'"),

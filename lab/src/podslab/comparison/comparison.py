@@ -30,6 +30,15 @@ UNITS = {
 }
 
 
+def rate_name(rate: float) -> str:
+    """A learning rate in the names of runs and folders, with three digits.
+
+    >>> rate_name(3e-4)
+    '0.0003'
+    """
+    return f"{rate:.3g}"
+
+
 class RunKey(NamedTuple):
     """One run of a comparison; a run that a learning rate is chosen by has that rate."""
 
@@ -46,7 +55,7 @@ class RunKey(NamedTuple):
         """
         if self.rate is None:
             return f"{self.arm} seed {self.seed}"
-        return f"{TUNING} {self.arm} at {self.rate:.3g} seed {self.seed}"
+        return f"{TUNING} {self.arm} at {rate_name(self.rate)} seed {self.seed}"
 
     @property
     def path(self) -> str:
@@ -57,12 +66,12 @@ class RunKey(NamedTuple):
         """
         if self.rate is None:
             return f"{self.arm}/seed-{self.seed}"
-        return f"{TUNING}/{self.arm}-{self.rate:.3g}/seed-{self.seed}"
+        return f"{TUNING}/{self.arm}-{rate_name(self.rate)}/seed-{self.seed}"
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How learning rates are chosen, for all arms alike.
+    """The choice of learning rates, for all arms alike.
 
     Args:
         rates: The rates that every arm is tried at, ascending.
@@ -77,7 +86,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """How the arms are judged, beside one of them.
+    """The rule by which arms are judged, beside one of them.
 
     Args:
         reference: The arm that the others are compared with; None judges nothing.

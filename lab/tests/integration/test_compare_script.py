@@ -607,6 +607,17 @@ def test_a_method_that_fails_with_two_seeds_does_not_take_the_others_with_it(com
     assert "seed 2" not in "".join(line for line in out.splitlines() if "Failed" in line)
 
 
+def test_checkpoints_of_runs_that_failed_stay_and_others_are_deleted(compare, tmp_path):
+    failing = ["tuning grpo-4e-05 seed 1000", "pods seed 0"]
+    status, _, err = compare("--methods", "grpo,pods", fails_late=failing)
+    assert status == 0
+    assert all(f"failed: {name}: ValueError: the loss is lost" in err for name in failing)
+
+    folder = tmp_path / "pods-compare"
+    left = {path.parent.relative_to(folder).as_posix() for path in folder.rglob("checkpoint-*")}
+    assert left == {"tuning/grpo-4e-05/seed-1000", "pods/seed-0"}
+
+
 def test_where_all_but_one_method_fail_the_answer_says_why(compare):
     status, out, _ = compare("--methods", "grpo,pods", fails_reported=["pods"])
     assert status == 0

@@ -4,7 +4,7 @@ import math
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -75,12 +75,12 @@ class CompareOptions:
 
     @property
     def most_questions(self) -> dict[str, int]:
-        """How many questions are asked at most, by kind."""
+        """The largest number of questions that are asked, by kind."""
         return {TUNING: max(8, self.questions // 2), REPORTED: self.questions}
 
     @property
     def held_out(self) -> int:
-        """How many training prompts are held out, where there is no `eval_dataset`."""
+        """The number of training prompts that are held out, where there is no `eval_dataset`."""
         return 2 * self.questions
 
 
@@ -383,7 +383,8 @@ class RunningComparison:
                 del reward_of_rate[rate]
                 go_on.append(Arm(method, rate))
         self._train([self.plan.tuning_job(self.folder, arm, 2) for arm in go_on])
-        self._delete_checkpoints(TUNING)
+        jobs = [self.plan.tuning_job(self.folder, arm, 2 if arm in go_on else 1) for arm in arms]
+        _delete_checkpoints(jobs)
 
         best = {}
         for method in self.plan.methods:
@@ -414,7 +415,7 @@ class RunningComparison:
         return rewards
 
     def _seconds_of_reported(self, best: Mapping[str, Arm]) -> float:
-        """How long reported runs train: a quarter of the plan, where all methods learn as fast.
+        """The training time of reported runs: a quarter of the plan's if all methods learn so fast.
 
         After a quarter of the time all had the best reward then: later measurements could tell
         nothing apart. Runs for tuning alone decide this, so that no reported result does.
@@ -462,10 +463,9 @@ class RunningComparison:
             )
             for method, arm in list(best.items()):
                 jobs = self._reported_jobs(arm, range(seeds[-1] + 1), chosen.seconds)
+                _delete_checkpoints(jobs)
                 if sum(not job.is_finished() for job in jobs) >= LEAST_SEEDS:
                     del best[method]
-                else:
-                    self._delete_checkpoints(method)
 
         def is_decided(seeds: int, level: float) -> bool:
             if len(best) < 2:
@@ -551,13 +551,19 @@ class RunningComparison:
         what = "choosing rates" if job.questions == TUNING else f"seed {job.seed}"
         return f"{what}: {job.method} at {rate}, {duration(job.seconds)} of training{rest}; {left}"
 
-    def _delete_checkpoints(self, kind: str) -> None:
-        """Weights of ended runs, which nobody needs, take the room of the next ones."""
-        for checkpoint in (self.folder / kind).rglob("checkpoint-*"):
-            shutil.rmtree(checkpoint)
-
     def _hours_left(self) -> float:
         return self.plan.hours - self.hours.spent
+
+
+def _delete_checkpoints(jobs: Iterable[ScriptJob]) -> None:
+    """Delete the checkpoints of finished runs, as these take the room of the next ones.
+
+    Those of a run that failed stay: it can go on from them, and the user may want to look at them.
+    """
+    for job in jobs:
+        if job.is_finished():
+            for checkpoint in job.run.path.glob("checkpoint-*"):
+                shutil.rmtree(checkpoint)
 
 
 def _mean_reward(point: Evaluation) -> float:

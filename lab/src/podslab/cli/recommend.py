@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Put a launcher after --, such as -- accelerate launch --num_processes 2.\n"
         "What a step is worth comes from the authors' runs, or from `pods compare` on your task."
     )
+
     parser.add_argument(
         "sources",
         nargs="+",
@@ -28,11 +29,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="your script with TRL's GRPOTrainer or PODSTrainer, as it is ('train.py --size 3');"
         " or finished runs: folders, a comparison, TRL's trainer_state.json, a log of verl",
     )
+
     parser.add_argument(
         "--steps", type=number(int, 1), help="with a script: steps to time at each n (3)"
     )
     parser.add_argument("--output_dir", help="with a script: folder for the costs (pods-compare)")
     parser.add_argument("--gpu", help="with a script: the GPU, such as 0")
+
     parser.add_argument(
         "--memory",
         type=number(float),
@@ -97,7 +100,7 @@ def _of_script(args: argparse.Namespace, words: list[str]) -> int:
 
 
 def _of_files(args: argparse.Namespace, sources: list[Path]) -> int:
-    """What a comparison answered stands first, then what its runs, or others, cost."""
+    """Print the answer of a comparison, then the costs of its runs, or of others."""
     with needed("report"):
         from podslab.recommend.answer import answer
         from podslab.recommend.known_worth import known_worths, read_worths

@@ -1,4 +1,4 @@
-"""What the runs of a comparison say, by the rule of decision in its plan."""
+"""The verdicts of a comparison, by the rule of decision in its plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

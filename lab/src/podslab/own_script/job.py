@@ -144,7 +144,7 @@ class ScriptJob:
 
     @property
     def budget(self) -> Budget:
-        """What it may spend."""
+        """The budget of the run."""
         return Budget(training_seconds=self.seconds)
 
     @property
@@ -180,7 +180,7 @@ PROBE_STEPS = 2
 
 @dataclass(frozen=True)
 class Probe:
-    """What a look at the script showed.
+    """The findings of a look at the script.
 
     Args:
         learning_rate: The script's own.

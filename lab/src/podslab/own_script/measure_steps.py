@@ -1,4 +1,4 @@
-"""What steps of a script cost on this machine, at several sizes: a process for each."""
+"""Measuring steps of a script on this machine, at several sizes: a process for each."""
 
 import shutil
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is run: which methods, rates and seeds, for how long, within the hours that there are."""
+"""The plan: methods, rates and seeds, and the training time of each, within the given hours."""
 
 import ast
 import json

@@ -72,7 +72,7 @@ def condense(folder: Path, note: str) -> dict[str, Any]:
 
 
 def _curves(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
-    """What every evaluation of every run found, by arm."""
+    """The results of every evaluation of every run, by arm."""
     curves: dict[str, list[dict[str, Any]]] = {}
     for run in comparison.runs:
         points = run.evaluations

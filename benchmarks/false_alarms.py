@@ -1,4 +1,4 @@
-"""How often a comparison calls equal arms different, and how often it finds a true difference.
+"""The rates at which a comparison calls equal arms different, and finds a true difference.
 
     python -m benchmarks.false_alarms --page results/false-alarms.md    # some minutes of one core
 
@@ -58,7 +58,7 @@ class MadeUp:
 
 @dataclass(frozen=True)
 class Found:
-    """What many made-up studies of a kind found.
+    """The findings of many made-up studies of a kind.
 
     Args:
         any_alarm: The share of studies that called an equal arm better or worse.

@@ -1,4 +1,4 @@
-"""How fast `pods inspect` opens and filters a large run, and how much memory it takes.
+"""The time in which `pods inspect` opens and filters a large run, and the memory it takes.
 
     python -m benchmarks.inspector --gigabytes 1     # a minute; 10 takes about ten
 
@@ -149,7 +149,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
 
 
 def measure(folder: Path) -> Iterator[tuple[str, float, str]]:
-    """What is measured, its value and its unit."""
+    """The measures, with their values and units."""
     for what, words in QUESTIONS.items():
         began = time.perf_counter()
         command = [sys.executable, "-m", "podsrl.cli", "inspect", str(folder), *words]

@@ -1,4 +1,4 @@
-"""What the runs of an arm did, at equal time and at equal rollouts, question by question."""
+"""The results of an arm's runs, at equal time and at equal rollouts, question by question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def compared(
     over_run: bool = False,
     until: float = float("inf"),
 ) -> Floats:
-    """How far the runs of an arm are above those of another one, of each seed and question.
+    """The differences of the runs of an arm from those of another one, by seed and question.
 
     The two runs of a seed are compared at the end of the one that ended first on the axis; with
     `over_run`, by their means up to there. All runs are measured at the same times, but not at the

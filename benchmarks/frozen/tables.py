@@ -13,7 +13,7 @@ from podslab.statistics.differences import BETTER, OPEN, WORSE, Difference, diff
 
 @dataclass(frozen=True)
 class Judged:
-    """How an arm compares with the reference on a set, over the run and at the end.
+    """An arm beside the reference on a set, over the run and at the end.
 
     Args:
         over_run: The difference of the means over the run.

@@ -1,4 +1,4 @@
-"""What the authors' own result files say, from the curves that results/published.json keeps."""
+"""The numbers of the authors' result files, from the curves that results/published.json keeps."""
 
 from benchmarks.folders import RESULTS
 from benchmarks.markdown import table
@@ -44,7 +44,7 @@ def settings() -> list[str]:
 
 
 def speed_up_on_one_gpu() -> Speedup:
-    """How much sooner PODS reached GRPO's level on one GPU: GSM8K, Qwen2.5-3B-Instruct."""
+    """The speed-up of PODS to GRPO's level on one GPU: GSM8K, Qwen2.5-3B-Instruct."""
     arms = _experiments()[_ON_ONE_GPU]
     return speed_up(_reference(arms), arms["pods"])
 

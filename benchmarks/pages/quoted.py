@@ -45,7 +45,7 @@ class Quote:
         return self.said() in plain(self.page.read_text(encoding="utf-8"))
 
     def said(self) -> str:
-        """What the page should say."""
+        """The sentence that the page should have."""
         return self.words.format(*self.numbers())
 
 

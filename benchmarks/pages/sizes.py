@@ -1,4 +1,4 @@
-"""What the pages say of a step at the paper's sizes, computed again from its raw files."""
+"""The pages' numbers of a step at the paper's sizes, computed again from its raw files."""
 
 from benchmarks.folders import RESULTS
 from benchmarks.sizes.page import table_of_steps_with_vllm

@@ -73,7 +73,7 @@ def comparisons() -> list[dict[str, Any]]:
 
 
 def _shared_settings(experiments: list[dict[str, Any]]) -> dict[str, Any]:
-    """What all experiments say beside their arms and seeds, which must be the same."""
+    """The settings of all experiments beside arms and seeds, which must be the same."""
     found = []
     for experiment in experiments:
         own = {key: value for key, value in experiment.items() if key not in _OF_AN_EXPERIMENT}

@@ -1,4 +1,4 @@
-"""What is published of a run that has finished: its costs by phase, and its curve."""
+"""The published summary of a finished run: its costs by phase, and its curve."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ _LENGTH = "eval/completions/mean_length"
 
 
 class ArmKey(NamedTuple):
-    """What the runs of one arm have in common."""
+    """The settings that the runs of one arm have in common."""
 
     n: int
     m: int
@@ -145,7 +145,7 @@ def _read(path: Path, what: str) -> Columns:
 
 
 def _names_of_columns(path: Path, header: list[str], what: str) -> dict[int, tuple[RunKey, str]]:
-    """Of each column that is read, by its place: the run, and what was measured.
+    """The run and the measure of each column that is read, by its place.
 
     Raises:
         InvalidInputError: Other columns than an export has, or several of one run, which would mix.

@@ -35,7 +35,7 @@ _GSM8K = "Instruct-GSM8K-512-{}-{}"
 
 
 class Checkpoint(NamedTuple):
-    """What one checkpoint did, on average over its repeats."""
+    """The results of one checkpoint, on average over its repeats."""
 
     accuracy: float
     length: float
@@ -208,7 +208,7 @@ def _single_gpu(
 
 
 def _base(path: Path, experiment: Experiment) -> tuple[Checkpoint | None, list[str]]:
-    """What the untrained model does; where that is not there, a note instead."""
+    """The results of the untrained model; where they are not there, a note instead."""
     if not path.is_file():
         return None, [f"{path} is missing, so the untrained model is not shown"]
     block = _read(path)

@@ -32,7 +32,7 @@ from podsrl.errors import InvalidInputError
 #: Calls a function by its name, for at most so many `seconds`, as `in_own_process` does.
 Call = Callable[..., Any]
 
-#: Where so many cases fail one after the other, it is not for what is special about them.
+#: So many failures one after the other have a common cause, and no other case is tried.
 _MOST_FAILURES = 3
 #: A case hangs if it takes so many times what is foreseen, and at least so many seconds.
 _HANGS_AFTER_TIMES = 4.0
@@ -107,9 +107,9 @@ def run(
         cases: The most important first.
         raw: The raw file.
         minutes: A case that is at work when they are over is killed, and is measured next time.
-        prompt_tokens: Of each prompt.
-        commit: Of the code.
-        call: How a case is measured; each has a process of its own unless given.
+        prompt_tokens: The tokens of each prompt.
+        commit: The commit of the code.
+        call: Calls the function that measures a case; by default in a process of its own.
 
     Raises:
         InvalidInputError: The file holds cases of another device or of other versions.
@@ -163,7 +163,7 @@ def run(
 def _found(
     call: Call, case: Case, prompt_tokens: int, left: float, hangs_after: float
 ) -> dict[str, Any]:
-    """What a case gave, or why it failed; it also fails if it hangs.
+    """The result of a case, or why it failed; it also fails if it hangs.
 
     Raises:
         TimeoutError: The seconds that were left are over.
@@ -183,7 +183,7 @@ def _found(
 
 
 class _Pace:
-    """How long cases take here, beside what is foreseen of them.
+    """The pace of cases here: their seconds beside the foreseen ones.
 
     Args:
         lines: What was measured before.

@@ -88,7 +88,7 @@ def _measure(case: Case, prompt_tokens: int, memory: "MemoryByPhase") -> dict[st
 
 
 def _of_the_update(found: dict[str, Any]) -> dict[str, Any]:
-    """Without what says nothing where most tokens were drawn at random."""
+    """Leave out the numbers that say nothing where most tokens were drawn at random."""
     by_phase = ("seconds", "peak_bytes", "held_bytes")
     of_update = {
         name: {phase: value for phase, value in found[name].items() if phase == "update"}
@@ -172,10 +172,10 @@ class _RandomRewards:
 
 
 class Memory(Protocol):
-    """What a device says of its memory, in bytes."""
+    """The memory of a device, as it says, in bytes."""
 
     def held(self) -> int:
-        """What tensors take now."""
+        """The bytes that tensors take now."""
 
     def peak(self) -> int:
         """The most that they took since the last call of `forget_peak`."""
@@ -197,7 +197,7 @@ class _OfTheGPU:
 
 
 class MemoryByPhase:
-    """What is held at the beginning of each phase of a step, and the peak in it; on a CPU nothing.
+    """The memory held when a phase of a step begins, and the peak in it; nothing on a CPU.
 
     A phase begins with the model, its optimiser's state, and what was left behind by the others.
 

@@ -19,7 +19,7 @@ def make_model(shape: Shape, device: str, dtype: torch.dtype) -> Any:
 
 
 def configuration(shape: Shape) -> Qwen2Config:
-    """What the hub's config.json says of this shape."""
+    """The configuration of this shape, as the hub's config.json has it."""
     return Qwen2Config(
         vocab_size=shape.vocabulary,
         hidden_size=shape.hidden,

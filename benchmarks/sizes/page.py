@@ -189,7 +189,7 @@ def _how_it_was_measured(measured: Measured, raw: Path) -> list[str]:
 
 
 def _reserve_in_words(lines: Sequence[Line]) -> str:
-    """What the allocator kept beside the peak, as a range of shares."""
+    """The memory that the allocator kept beside the peak, as a range of shares."""
     shares = []
     for line in lines:
         peak = _peak(line)
@@ -273,7 +273,7 @@ def _table_of_vllm(measured: Measured) -> list[str]:
 
 
 def _spread_of_vllm(measured: Measured) -> list[str]:
-    """How far apart repetitions of a batch are, and batches of as many rollouts."""
+    """The ranges of repetitions of a batch, and of batches of as many rollouts."""
     of_repetitions = []
     by_prompts = []
     for shape in measured.shapes_by_vllm:
@@ -399,7 +399,7 @@ def _spread(measured: Measured) -> list[str]:
 
 
 def _costs(measured: Measured) -> list[str]:
-    """What each further rollout and row costs, and what any number of them does."""
+    """The costs of each further rollout and row, and the part that any number of them costs."""
     heads = ["model", "of", "at none", "each further one", "between neighbours", "over u"]
     rows = []
     for shape in measured.shapes:
@@ -450,7 +450,7 @@ def _slope_range(seconds: dict[int, list[float]], lower: int, upper: int) -> tup
 
 
 def _what_recommend_says(measured: Measured) -> list[str]:
-    """What `pods recommend` foresees of a step of PODS from a run of GRPO, beside the measured."""
+    """The forecast of `pods recommend` for PODS from a run of GRPO, beside what was measured."""
     heads = ["model", "generating by", "g/u of the run", "foreseen", "measured"]
     rows = []
     for shape in measured.shapes:
@@ -480,7 +480,7 @@ def _what_recommend_says(measured: Measured) -> list[str]:
 
 
 def _costs_of(step: Step, arm: Arm) -> Costs:
-    """What the command reads from a run of such steps."""
+    """The costs that the command reads from a run of such steps."""
     return Costs(
         steps=1,
         rollout=step.generating / arm.rollouts,
@@ -528,7 +528,7 @@ def _what_fits(measured: Measured) -> list[str]:
 
 
 def _most_by_peaks(lines: Sequence[Line], phase: str, count: Callable[[Line], int]) -> str:
-    """How many fit into the device's memory, by a straight line through the peaks of a phase."""
+    """The number that fits into the device's memory, by a straight line through a phase's peaks."""
     peaks: dict[int, list[float]] = defaultdict(list)
     for line in lines:
         peaks[count(line)].append(line["peak_bytes"].get(phase, 0))
@@ -591,7 +591,7 @@ def _what_follows(measured: Measured) -> list[str]:
 
 
 def _not_measured(measured: Measured) -> list[str]:
-    """What was planned and was not tried, by the reason."""
+    """The planned cases that were not tried, by the reason."""
     tried = [line["case"] for line in measured.lines]
     steps: dict[str, list[str]] = defaultdict(list)
     updates: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What is measured, in which order: the most important first, since time on a GPU is short."""
+"""The plan of the cases: the most important first, since time on a GPU is short."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,13 +10,13 @@ from benchmarks.sizes.shapes import PROMPT_TOKENS, SHAPES
 
 @dataclass(frozen=True)
 class Arm:
-    """How a step spends its rollouts.
+    """The rollouts and rows of a step.
 
     Args:
         name: Its name in tables.
         prompts: The prompts of a step.
         n, m: The rollouts of a prompt, and its rows in the update.
-        micro_batches: Into how many the rows are split, by gradient accumulation.
+        micro_batches: The number of parts of the rows, by gradient accumulation.
         method: The method of podsrl.
     """
 
@@ -48,7 +48,7 @@ class Case:
         answer: The tokens of every completion.
         lora: Whether only adapters are trained, of rank 64 as in the paper; else all weights are.
         checkpointing: Whether activations are computed anew in the backward pass.
-        repetition: Which one, where a case is measured again for its spread.
+        repetition: The number of the repetition, where a case is measured again for its spread.
         generates: Whether the whole step is measured; else its update alone, on random tokens,
             which takes a few seconds in place of half a minute.
         continuous: Whether transformers generates by continuous batching.

@@ -11,14 +11,14 @@ Line = dict[str, Any]
 
 
 def read_raw(raw: Path) -> list[Line]:
-    """The lines of the raw file; one whose writing was cut off is none."""
+    """The lines of the raw file, without one whose writing was cut off."""
     if not raw.exists():
         return []
     return [json.loads(line) for line in _whole_lines(raw.read_bytes()).splitlines()]
 
 
 def vllm_file(raw: Path) -> Path:
-    """Where the seconds of vLLM stand: beside the raw file of the steps, under its name."""
+    """The file with the seconds of vLLM, which stands beside the raw file of the steps."""
     return raw.with_name(f"{raw.stem}-vllm{raw.suffix}")
 
 
@@ -33,5 +33,5 @@ def append(raw: Path, *lines: Mapping[str, Any]) -> None:
 
 
 def _whole_lines(content: bytes) -> bytes:
-    """Without what stands after the last end of a line."""
+    """The content up to the last end of a line."""
     return content[: content.rfind(b"\n") + 1]

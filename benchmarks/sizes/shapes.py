@@ -12,11 +12,11 @@ class Shape:
 
     Args:
         hidden: The width of a layer.
-        layers: How many there are.
-        heads, key_value_heads: Of attention.
+        layers: The number of layers.
+        heads, key_value_heads: The heads of attention, and those of its keys and values.
         intermediate: The width of the feed-forward part.
         ties: Whether the output shares its weights with the embedding.
-        vocabulary: How many tokens there are.
+        vocabulary: The number of tokens.
     """
 
     hidden: int

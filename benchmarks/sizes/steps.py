@@ -1,4 +1,4 @@
-"""What a step costs, from the lines of both raw files."""
+"""The seconds of a step, from the lines of both raw files."""
 
 import math
 from collections import defaultdict
@@ -39,11 +39,11 @@ class CostLine(NamedTuple):
 
 
 class Measured:
-    """What was measured, by size of model.
+    """The measurements, by size of model.
 
     Args:
-        lines: Of the steps.
-        by_vllm: Of generation by vLLM.
+        lines: The lines of the raw file of steps.
+        by_vllm: The lines of the raw file of generation by vLLM.
     """
 
     def __init__(self, lines: Sequence[Line], by_vllm: Sequence[Line] = ()) -> None:
@@ -52,7 +52,7 @@ class Measured:
 
     @property
     def shapes(self) -> list[str]:
-        """The sizes of which any case fit, from the smallest."""
+        """The sizes with any case that fits, from the smallest."""
         found = {line["case"]["shape"] for line in self.lines if line["fits"]}
         return [shape for shape in SHAPES if shape in found]
 
@@ -65,8 +65,8 @@ class Measured:
     def generating(self, shape: str, engine: str) -> dict[int, list[float]]:
         """The seconds of all generations of a size, by the number of rollouts.
 
-        By vLLM those of one prompt. By transformers those of any number of prompts, since each
-        rollout is a row of its own there.
+        Of vLLM's generations only those of one prompt count. Of transformers' all count, whatever
+        the number of prompts, since each rollout is a row of its own there.
         """
         found: dict[int, list[float]] = defaultdict(list)
         if engine == VLLM:
@@ -112,11 +112,11 @@ class Measured:
         return Step(median(generated), median(updated))
 
     def whole_steps(self, shape: str) -> list[Line]:
-        """What was measured of a size, of those that also generate."""
+        """The measurements of a size that also generate."""
         return [line for line in self._usual(shape) if line["case"]["generates"]]
 
     def in_one_pass(self, shape: str) -> list[Line]:
-        """What was measured of a size, of those whose rows are all passed at once."""
+        """The measurements of a size whose rows are all passed at once."""
         return [line for line in self._usual(shape) if line["case"]["arm"]["micro_batches"] == 1]
 
     def _generated_for(self, shape: str, arm: Arm, engine: str) -> list[float]:
@@ -125,9 +125,9 @@ class Measured:
         return self.batches_by_vllm(shape).get((arm.prompts, arm.n), [])
 
     def _usual(self, shape: str) -> list[Line]:
-        """What was measured of a size as most is.
+        """The usual measurements of a size.
 
-        That is with adapters, checkpointing and `generate`, and completions of the usual length.
+        They have adapters, checkpointing and `generate`, and completions of the usual length.
         """
         return [
             line

@@ -82,8 +82,8 @@ def run(raw: Path, minutes: float, commit: str, call: Call) -> None:
         raw: The raw file.
         minutes: A size that is at work when they are over is killed; its batches that ended before
             are in the file.
-        commit: Of the code.
-        call: What calls a function in a process of its own.
+        commit: The commit of the code.
+        call: Calls a function in a process of its own.
 
     Raises:
         InvalidInputError: The file was measured on another device, or with other versions.
@@ -125,9 +125,9 @@ def measure(shape: str, batches: Sequence[Batch], raw: Path, noted: Mapping[str,
 
     Args:
         shape: The size.
-        batches: What is missing of it.
+        batches: The batches of it that are missing.
         raw: The raw file.
-        noted: What each line says besides.
+        noted: The further entries of each line.
     """
     from vllm import LLM
 
@@ -182,7 +182,7 @@ def _prompt(number: int) -> list[int]:
 
 
 def write_configuration(shape: str, folder: Path) -> None:
-    """What an engine reads of a model whose weights it makes itself."""
+    """Write the configuration of a model, whose weights the engine makes itself."""
     from benchmarks.sizes.models import configuration
 
     config = configuration(SHAPES[shape])

@@ -1,4 +1,4 @@
-"""How evenly verl's ranks share each mini-batch, simulated: in an environment with verl.
+"""The balance of verl's ranks in each mini-batch, simulated in an environment with verl.
 
     python -m benchmarks.speed.balance --into results/cost.json
 
@@ -42,8 +42,8 @@ def slowest(tokens: list[int], parts_of_ranks: list[list[list[int]]]) -> float:
     """The work of the slowest rank over that of the mean, summed over the mini-batches.
 
     Args:
-        tokens: Of each row.
-        parts_of_ranks: The places that each rank has of each mini-batch.
+        tokens: The tokens of each row.
+        parts_of_ranks: The places of each rank, by mini-batch.
     """
     work = calculate_workload(torch.tensor(tokens)).double()
     waited = 0.0
@@ -53,7 +53,7 @@ def slowest(tokens: list[int], parts_of_ranks: list[list[list[int]]]) -> float:
 
 
 def of_verl(tokens: list[int], ranks: int, mini_batches: int) -> list[list[list[int]]]:
-    """verl balances the batch, and each rank cuts its share."""
+    """Share rows out as verl does: it balances the batch, and each rank cuts its share."""
     work = calculate_workload(torch.tensor(tokens))
     shares = get_seqlen_balanced_partitions(work, k_partitions=ranks, equal_size=True)
     part = len(tokens) // ranks // mini_batches
@@ -64,7 +64,7 @@ def of_verl(tokens: list[int], ranks: int, mini_batches: int) -> list[list[list[
 
 
 def of_podsrl(tokens: list[int], ranks: int, mini_batches: int) -> list[list[list[int]]]:
-    """podsrl divides each mini-batch of verl's balanced batch between the ranks."""
+    """Share rows out as podsrl does: it divides each mini-batch of verl's batch between ranks."""
     shares = of_verl(tokens, ranks, 1)[0]
     order = [place for share in shares for place in share]
     rows = [KeptRow(str(place), 1.0, tokens[place], tokens[place] - _PROMPT) for place in order]
@@ -84,7 +84,7 @@ def of_podsrl(tokens: list[int], ranks: int, mini_batches: int) -> list[list[lis
 
 
 def measure(ranks: int, mini_batches: int) -> dict[str, Any]:
-    """How the slowest rank fares with verl's shares and with podsrl's."""
+    """The work of the slowest rank beside the mean, with verl's shares and with podsrl's."""
     tokens = lengths(ranks * _ROWS_OF_RANK * mini_batches)
     theirs = of_verl(tokens, ranks, mini_batches)
     began = time.process_time()

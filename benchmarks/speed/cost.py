@@ -1,4 +1,4 @@
-"""What selecting adds to a step, by rollouts and processes: `python -m benchmarks.speed.cost`.
+"""The cost of selecting in a step, by rollouts and processes: `python -m benchmarks.speed.cost`.
 
 python -m benchmarks.speed.cost              # a minute or two on two free cores
 python -m benchmarks.speed.cost --page       # the page and its figure from the raw file: seconds
@@ -31,14 +31,14 @@ _SIZE = Size(tokens=512, num_rollouts=32, num_kept=8, generations=5)
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured.
+    """The sizes that are measured.
 
     Args:
-        size: Of every generation: tokens, n and m, the rule, how many are timed.
+        size: The size of every generation: tokens, n and m, the rule, how many are timed.
         worlds: The numbers of processes.
         rollouts: The numbers of rollouts of all processes together.
         simulated: The numbers of processes whose bytes are counted.
-        by_process: With these, the rollouts of each process; all of them have as many.
+        by_process: The rollouts of each process where all have as many, whatever their number.
         prompts: The sizes of which rules are timed.
         rows: The rows of slime's part.
     """

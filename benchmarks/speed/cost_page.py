@@ -286,7 +286,7 @@ def _hosts(raw: Raw) -> str:
 
 
 def _balance(balance: Raw) -> list[str]:
-    """How evenly ranks share mini-batches, simulated."""
+    """The simulated balance of ranks in mini-batches."""
     note = (
         "How long the slowest rank of verl takes beside the mean, summed over the mini-batches of a"
         " step; 1 is even. verl balances the whole batch, and podsrl each mini-batch, where passes"
@@ -314,7 +314,7 @@ _MEASURED_OF_HOSTS = {
 
 
 def _host(of_host: Raw, what: str) -> list[str]:
-    """What was measured of a host, and under which conditions."""
+    """The measurements of a host, and their conditions."""
     note = (
         f"{what} {of_host['m']} of {of_host['n']} kept, responses of {of_host['tokens']}"
         f" tokens, medians of {of_host['repeats']}, load {_load(of_host['load'])};"

@@ -1,4 +1,4 @@
-"""What goes between the processes of a generation: `python -m benchmarks.speed.exchange`.
+"""The traffic between the processes of a generation: `python -m benchmarks.speed.exchange`.
 
 python -m benchmarks.speed.exchange --world 4 --rollouts 1024 --tokens 4096
 
@@ -43,11 +43,11 @@ PHASES = ("know", "select", "move", "log", "write")
 
 @dataclass(frozen=True)
 class Size:
-    """What is measured.
+    """The size of a generation that is measured.
 
     Args:
         world: The number of processes.
-        rollouts: What each of them generated.
+        rollouts: The number of rollouts that each of them generated.
         tokens: The length of every completion.
         num_rollouts, num_kept: n and m of each prompt, m on average.
         rule: A batch rule.
@@ -69,10 +69,15 @@ class Size:
         """The prompts of all processes."""
         return self.world * self.rollouts // self.num_rollouts
 
+    @property
+    def selection(self) -> Selection:
+        """The selection of rows across these prompts."""
+        return Selection(self.num_rollouts, self.num_kept, self.rule, baseline="group", seed=0)
+
 
 @dataclass
 class Measured:
-    """What one process saw: medians of seconds over generations, and bytes.
+    """The measurements of one process: medians of seconds over generations, and bytes.
 
     Args:
         seconds: By phase: knowing the numbers of all rollouts, selecting, moving rows, handing the
@@ -82,10 +87,10 @@ class Measured:
             moving. The threads in which gloo sends and receives are not counted.
         numbers: The bytes of its rollouts' numbers, which every process gets.
         moved: The bytes of the rollouts that it sent to another process.
-        rows_moved: How many rows went from one process to another, of all processes.
-        memory: By how many bytes its largest resident memory was above that before, in any
+        rows_moved: The number of rows of all processes that went from one to another.
+        memory: The bytes by which its largest resident memory was above that before, in any
             generation.
-        on_the_wire: Bytes that all processes sent over the loopback device, with gloo's own.
+        on_the_wire: The bytes that all processes sent over the loopback device, with gloo's own.
     """
 
     seconds: dict[str, float]
@@ -105,7 +110,7 @@ class _Words:
 
 
 def measure(size: Size) -> list[Measured]:
-    """What each process of this size saw.
+    """The measurements of each process, at this size.
 
     Raises:
         SystemExit: There are fewer GPUs than processes, and NCCL wants one for each.
@@ -193,10 +198,9 @@ def rewards_of(size: Size, process: int) -> np.ndarray:
 
 
 def keep(size: Size, scores_P_N: np.ndarray) -> np.ndarray:
-    """Which rollouts of all processes are kept, shape (P, N)."""
-    selection = Selection(size.num_rollouts, size.num_kept, size.rule, baseline="group", seed=0)
+    """Keep rollouts of all processes; True for each kept one, shape (P, N)."""
     kept_P_N = np.zeros(scores_P_N.shape, dtype=bool)
-    for kept_N, kept in zip(kept_P_N, selection.select(scores_P_N), strict=True):
+    for kept_N, kept in zip(kept_P_N, size.selection.select(scores_P_N), strict=True):
         kept_N[kept] = True
     return kept_P_N
 
@@ -235,20 +239,11 @@ def _generation(
             columns=columns,
             places=exchange.share(groups * n),
             by_function_P_N_F=by_function_P_N_F,
-            rewards=Rewards(
-                by_function_P_N_F=by_function_P_N_F.cpu().numpy(),
-                reward_weights_F=np.ones(1),
-                selection_weights_F=np.ones(1),
-                masked_P_N=numbers_P_N_3[..., 1].astype(bool),
-                names_F=["right"],
-            ),
+            rewards=_rewards(by_function_P_N_F, numbers_P_N_3),
             tokens_P_N=numbers_P_N_3[..., 0],
         )
-        selected = Selected(
-            selection=Selection(size.num_rollouts, size.num_kept, "max_contrast", "group"),
-            rewards=rollouts.rewards,
-            kept_P_N=exchange.of_first(keep(size, rollouts.rewards.scores_P_N)),
-        )
+        kept_P_N = exchange.of_first(keep(size, rollouts.rewards.scores_P_N))
+        selected = Selected(size.selection, rollouts.rewards, kept_P_N)
         kept = KeptRows(rollouts, selected, exchange.process, exchange.world)
         advantages_P_N = selected.advantages_P_N
 
@@ -278,6 +273,17 @@ def _generation(
         rows_moved=sum(len(places) for _, _, places in moves.moved),
         memory=memory,
         on_the_wire=on_the_wire,
+    )
+
+
+def _rewards(by_function_P_N_F: torch.Tensor, numbers_P_N_3: np.ndarray) -> Rewards:
+    """The rewards of one function, right or wrong, with the flags of rollouts that were cut off."""
+    return Rewards(
+        by_function_P_N_F=by_function_P_N_F.cpu().numpy(),
+        reward_weights_F=np.ones(1),
+        selection_weights_F=np.ones(1),
+        masked_P_N=numbers_P_N_3[..., 1].astype(bool),
+        names_F=["right"],
     )
 
 

@@ -1,4 +1,4 @@
-"""What podsrl adds to a step of verl and of slime: `python -m benchmarks.speed.hosts HOST`.
+"""The cost of podsrl in a step of verl and of slime: `python -m benchmarks.speed.hosts HOST`.
 
 python -m benchmarks.speed.hosts slime
 python -m benchmarks.speed.hosts verl      # in an environment with verl, as of `nox -s hosts`
@@ -38,13 +38,13 @@ REPEATS = 3
 
 @dataclass(frozen=True)
 class Measured:
-    """What the driver saw of one number of rows.
+    """The driver's measurements of one number of rows.
 
     Args:
         host: "verl" or "slime".
         rows: All rollouts of the step, `N` of each prompt.
         seconds: By phase: the medians over repeats.
-        memory: By how many bytes the driver's largest resident memory was above that before.
+        memory: The bytes by which the driver's largest resident memory was above that before.
     """
 
     host: str
@@ -156,6 +156,8 @@ def step_of_verl(rows: int, tokens: int = TOKENS) -> tuple[dict[str, float], int
     """
     import transfer_queue as tq
 
+    from podsrl.verl.metrics import all_rollout_metrics
+
     trainer = _trainer(rows)
     seconds: dict[str, float] = {}
     for phase, name in (
@@ -165,8 +167,6 @@ def step_of_verl(rows: int, tokens: int = TOKENS) -> tuple[dict[str, float], int
     ):
         setattr(trainer, name, _counted(getattr(trainer, name), seconds, phase))
     batch = _put(rows, tokens, with_masks=False)
-
-    from podsrl.verl.metrics import all_rollout_metrics
 
     before = reset_memory()
     began = time.process_time()
@@ -237,11 +237,11 @@ def _trainer(rows: int, spares: bool = False) -> Any:
 
 
 def _put(rows: int, tokens: int, with_masks: bool = True) -> Any:
-    """Rows in the queue, as verl's agent loop puts them; the batch that verl would sample.
+    """Put rows into the queue, as verl's agent loop does, and give verl's batch of them.
 
     Args:
-        rows: Their number.
-        tokens: Of each response.
+        rows: The number of rows.
+        tokens: The tokens of each response.
         with_masks: Whether the masks of responses are there, too.
     """
     import transfer_queue as tq
@@ -263,9 +263,9 @@ def _put(rows: int, tokens: int, with_masks: bool = True) -> Any:
 
 
 def _put_masks(batch: Any, tokens: int) -> None:
-    """The masks of kept rows, which advantages are written by.
+    """Put the masks of kept rows, by which advantages are written, into the queue.
 
-    They are put when they are needed, so that those of all rows need not be in the store: with long
+    They are put when they are needed, so that the store need not hold those of all rows: with long
     responses they are most of it.
     """
     import torch
@@ -304,7 +304,7 @@ def _fields(uid: str, rewards_N: Sequence[float], tokens: int, with_masks: bool)
             "index": 0,
             "num_turns": 2,
             "prompts": torch.full((3,), 5),
-            # which nobody reads here, so that long responses fit into the store of one machine
+            # Nobody reads these, so they are short, and long responses fit into the store.
             "responses": torch.full((min(tokens, TOKENS),), 7),
             "input_ids": torch.full((3 + min(tokens, TOKENS),), 7),
             "position_ids": torch.arange(3 + min(tokens, TOKENS)),
@@ -337,7 +337,7 @@ def of_verl(
 def described(
     measured: Sequence[Measured], tokens: int = TOKENS, repeats: int = REPEATS
 ) -> dict[str, Any]:
-    """What was measured of a host with its conditions, as the raw file has it."""
+    """The measurements of a host with their conditions, as the raw file has them."""
     return {
         "environment": describe_environment(),
         "load": os.getloadavg(),

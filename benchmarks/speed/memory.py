@@ -71,6 +71,11 @@ class Measured:
         """The tokens of a row, prompt and completion."""
         return _PROMPT + self.length
 
+    @property
+    def peak(self) -> float:
+        """The peak of the whole step."""
+        return max(self.generating, self.updating)
+
 
 # ---- measuring
 
@@ -96,9 +101,27 @@ def measure(n: int, m: int, length: int, *, lora: bool, reward_model: bool) -> M
     )
 
 
-def measured(setting: dict[str, Any]) -> dict[str, Any]:
-    """`measure` of a setting, for a process of its own."""
+def measure_setting(setting: dict[str, Any]) -> dict[str, Any]:
+    """Measure a setting, as plain values; for a process of its own."""
     return asdict(measure(**setting))
+
+
+def measure_missing(file: Path) -> None:
+    """Measure the settings that a file lacks, each in a process of its own, and append them."""
+    warnings.simplefilter("ignore")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    # A tensor goes back to the system when it is freed, and leaves no gaps that count as used.
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)
+    import_once(["trl", "peft", "podsrl.trl", "benchmarks.speed.memory"])
+
+    done = read(file) if file.is_file() else []
+    known = [{name: getattr(one, name) for name in all_settings()[0]} for one in done]
+    for setting in all_settings():
+        if setting not in known:
+            name = f"{__spec__.name}:measure_setting"
+            found = in_own_process(name, setting, seconds=900)
+            with file.open("a") as lines:
+                lines.write(json.dumps(found) + "\n")
 
 
 def _trainer(folder: str, n: int, m: int, length: int, *, lora: bool, reward_model: bool) -> Any:
@@ -194,8 +217,8 @@ def all_settings() -> list[dict[str, Any]]:
 class Formula:
     """Peak = fixed + sequences x (each + tokens x token), in bytes.
 
-    The sequences are the n rollouts while generating, and the m rows in the update. What it says is
-    that a phase knows nothing of the other one's number.
+    The sequences are the n rollouts while generating, and the m rows in the update. So the peak of
+    a phase does not depend on the other one's number.
     """
 
     fixed: float
@@ -206,7 +229,12 @@ class Formula:
     def of(
         cls, sequences: Sequence[int], tokens: Sequence[int], peaks: Sequence[float]
     ) -> "Formula":
-        """The least squares of relative errors."""
+        """Fit the formula by least squares of the relative errors.
+
+        Args:
+            sequences, tokens: The number of sequences of each step, and the tokens of one of them.
+            peaks: The peaks of these steps, in bytes.
+        """
         shapes = np.array(
             [[1, s, s * t] for s, t in zip(sequences, tokens, strict=True)], dtype=float
         )
@@ -220,7 +248,7 @@ class Formula:
 
 
 def formulas(measured: Sequence[Measured], *, lora: bool) -> tuple[Formula, Formula]:
-    """Those of generating and of the update, by GRPO's steps alone: PODS is foreseen.
+    """The formulas of generating and of the update, fitted to GRPO's steps: PODS is foreseen.
 
     The largest of them is left out: it is foreseen as well.
     """
@@ -234,15 +262,19 @@ def formulas(measured: Sequence[Measured], *, lora: bool) -> tuple[Formula, Form
     )
 
 
+def foreseen_peak(measured: Sequence[Measured], step: Measured) -> float:
+    """The peak of a step, in bytes, by the formulas that are fitted to GRPO's steps."""
+    generating, updating = formulas(measured, lora=step.lora)
+    return max(generating.peak(step.n, step.tokens), updating.peak(step.m, step.tokens))
+
+
 def errors(measured: Sequence[Measured], *, of_pods: bool = True) -> NDArray[np.float64]:
-    """How far the formula is from each step's peak, as shares: of PODS, or of GRPO itself."""
+    """The relative errors of the formula at each step's peak: of PODS, or of GRPO itself."""
     found = []
     for one in measured:
         if (one.n != one.m) is not of_pods or one.reward_model:
             continue
-        generating, updating = formulas(measured, lora=one.lora)
-        foreseen = max(generating.peak(one.n, one.tokens), updating.peak(one.m, one.tokens))
-        found.append(foreseen / max(one.generating, one.updating) - 1)
+        found.append(foreseen_peak(measured, one) / one.peak - 1)
     return np.array(found)
 
 
@@ -251,20 +283,26 @@ def errors(measured: Sequence[Measured], *, of_pods: bool = True) -> NDArray[np.
 
 def page(measured: Sequence[Measured]) -> str:
     """The table of all steps, and how well the formula foresees those of PODS."""
-    head = ["", "tokens", "n → m", "generating", "updating", "the step", "foreseen", "of GRPO's"]
+    of_pods = np.abs(errors(measured))
+    of_grpo = np.abs(errors(measured, of_pods=False))
+    return _PAGE.format(
+        worst=f"{100 * of_pods.max():.1f}",
+        own=f"{100 * of_grpo.max():.1f}",
+        longest=_LENGTHS[-1],
+        count=len(of_pods),
+        table="\n".join(_table_of_steps(measured)),
+        reward_models="\n".join(_table_with_reward_model(measured)),
+    )
+
+
+def _table_of_steps(measured: Sequence[Measured]) -> list[str]:
+    """The steps without a reward model; those of PODS beside the formula and GRPO."""
+    steps = [one for one in measured if not one.reward_model]
+    peak_of_grpo = {(one.n, one.length, one.lora): one.peak for one in steps if one.n == one.m}
+
     rows = []
-    of_grpo = {
-        (one.n, one.length, one.lora): max(one.generating, one.updating)
-        for one in measured
-        if one.n == one.m and not one.reward_model
-    }
-    for one in measured:
-        if one.reward_model:
-            continue
-        generating, updating = formulas(measured, lora=one.lora)
-        foreseen = max(generating.peak(one.n, one.tokens), updating.peak(one.m, one.tokens))
-        peak = max(one.generating, one.updating)
-        share = peak / of_grpo[one.n, one.length, one.lora]
+    for one in steps:
+        share = one.peak / peak_of_grpo[one.n, one.length, one.lora]
         rows.append(
             [
                 "LoRA" if one.lora else "full",
@@ -272,26 +310,21 @@ def page(measured: Sequence[Measured]) -> str:
                 f"{one.n} → {one.m}",
                 _mib(one.generating),
                 _mib(one.updating),
-                _mib(peak),
-                _mib(foreseen) if one.n != one.m else "",
+                _mib(one.peak),
+                _mib(foreseen_peak(measured, one)) if one.n != one.m else "",
                 f"{share:.2f}" if one.n != one.m else "",
             ]
         )
-    scored = [one for one in measured if one.reward_model]
-    with_model = [
-        [f"{one.n} → {one.m}", _mib(one.generating), _mib(one.updating)] for one in scored
-    ]
-    worst = float(np.abs(errors(measured)).max())
-    return _PAGE.format(
-        worst=f"{100 * worst:.1f}",
-        own=f"{100 * float(np.abs(errors(measured, of_pods=False)).max()):.1f}",
-        longest=_LENGTHS[-1],
-        count=len(errors(measured)),
-        table="\n".join(table(head, rows, align_right=True)),
-        reward_models="\n".join(
-            table(["n → m", "generating and scoring", "updating"], with_model, align_right=True)
-        ),
-    )
+    heads = ["", "tokens", "n → m", "generating", "updating", "the step", "foreseen", "of GRPO's"]
+    return table(heads, rows, align_right=True)
+
+
+def _table_with_reward_model(measured: Sequence[Measured]) -> list[str]:
+    rows = []
+    for one in measured:
+        if one.reward_model:
+            rows.append([f"{one.n} → {one.m}", _mib(one.generating), _mib(one.updating)])
+    return table(["n → m", "generating and scoring", "updating"], rows, align_right=True)
 
 
 def _mib(size: float) -> str:
@@ -352,7 +385,7 @@ def figure(measured: Sequence[Measured], path: Path) -> None:
             ]
             axis.plot(
                 [one.n for one in of_arm],
-                [max(one.generating, one.updating) / _MIB for one in of_arm],
+                [one.peak / _MIB for one in of_arm],
                 "o-",
                 color=color,
                 label=name,
@@ -381,18 +414,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     if args.measure is not None:
-        warnings.simplefilter("ignore")
-        os.environ["HF_HUB_OFFLINE"] = "1"
-        # A tensor goes back to the system when it is freed, and leaves no gaps that count as used.
-        os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)
-        import_once(["trl", "peft", "podsrl.trl", "benchmarks.speed.memory"])
-        done = read(args.measure) if args.measure.is_file() else []
-        known = [{name: getattr(one, name) for name in all_settings()[0]} for one in done]
-        for setting in all_settings():
-            if setting not in known:
-                found = in_own_process(f"{__spec__.name}:measured", setting, seconds=900)
-                with args.measure.open("a") as file:
-                    file.write(json.dumps(found) + "\n")
+        measure_missing(args.measure)
     if args.file is not None:
         measured = read(args.file)
         text = page(measured)

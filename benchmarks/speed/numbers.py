@@ -2,12 +2,14 @@
 
 import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.markdown import table
+from podsrl.rollout_log.files import write_whole
 
 #: The seconds of each round, by what was measured.
 Seconds = dict[str, list[float]]
@@ -104,6 +106,22 @@ class Limit(NamedTuple):
     def kept(self) -> bool:
         """Whether the median is at most the limit."""
         return self.found.median <= self.most
+
+
+def write_as_measured(pages: Iterable[str], path: Path | None) -> None:
+    """Write each page over the one before, and print the last one.
+
+    So what is measured stays, also where the rest is stopped.
+
+    Args:
+        pages: The page after each part of the measurements.
+        path: The file; None writes none.
+    """
+    text = ""
+    for text in pages:
+        if path is not None:
+            write_whole(path, text.encode())
+    print(text)
 
 
 def section(

@@ -1,4 +1,4 @@
-"""What reading a prompt once saves of generating: seconds and memory, by the length of prompts.
+"""The seconds and memory that reading a prompt once saves of generating, by length of prompts.
 
 python -m benchmarks.speed.one_reading --page results/one-reading.md    # half an hour on a CPU
 
@@ -22,12 +22,11 @@ from transformers import AutoModelForCausalLM, GenerationConfig, Qwen2Config
 
 from benchmarks.markdown import table
 from benchmarks.own_process import import_once, in_own_process
-from benchmarks.speed.numbers import in_turns
+from benchmarks.speed.numbers import in_turns, write_as_measured
 from benchmarks.speed.resources import peak_memory, reset_memory
 from podslab.models import smollm2
 from podslab.models.tiny.settings import TinySettings
 from podsrl.errors import MissingDependencyError
-from podsrl.rollout_log.files import write_whole
 from podsrl.trl.one_reading import OneReading
 
 ARMS = ("each", "once")
@@ -206,12 +205,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             said = f"was not measured: {error}"
     if args.lengths:
         cases = [case for case in cases if case.length in args.lengths]
-    text = ""
-    for found in measure(cases, args.repetitions):
-        text = page(found, args.repetitions, said)
-        if args.page:  # what is measured stays, also where the rest is stopped
-            write_whole(args.page, text.encode())
-    print(text)
+
+    pages = (page(found, args.repetitions, said) for found in measure(cases, args.repetitions))
+    write_as_measured(pages, args.page)
     return 0
 
 

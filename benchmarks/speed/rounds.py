@@ -1,4 +1,4 @@
-"""What rounds save: the share of rollouts by simulation, and the seconds of a step, measured.
+"""The savings of rounds: the share of rollouts, simulated, and the seconds of a step, measured.
 
 python -m benchmarks.speed.rounds --page results/rounds.md    # half an hour on a CPU
 
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,13 +25,12 @@ import torch
 import podsrl
 from benchmarks.markdown import table
 from benchmarks.own_process import import_once, in_own_process
-from benchmarks.speed.numbers import Spread, in_turns, ratio
+from benchmarks.speed.numbers import Spread, in_turns, ratio, write_as_measured
 from benchmarks.speed.trainers import Setting, build
 from podslab.models import smollm2
 from podslab.models.tiny import get_model
 from podslab.models.tiny.settings import SMALL
 from podsrl.errors import MissingDependencyError
-from podsrl.rollout_log.files import write_whole
 
 GROUPS = 20_000
 #: Right or wrong alone; how an answer is written does not count.
@@ -57,7 +56,7 @@ class Case:
         name: The name of the model in tables.
         n, m: The rollouts generated and kept for each prompt.
         prompts: The numbers of prompts in a step.
-        per_round: The rollouts in a round, of each arm with rounds.
+        per_round: The rollouts in a round, one number for each arm with rounds.
         longest: The most tokens of an answer.
         steps: The steps that count, after the first one.
         forecast: Written and committed before anything was measured: the seconds of generating and
@@ -80,7 +79,7 @@ class Case:
         return {_AT_ONCE: {}, **rounds}
 
     def forecast_of(self, arm: str, prompts: int) -> str:
-        """What was written down before of an arm, for the table."""
+        """The forecast of an arm, which was written down before, for the table."""
         if arm == _AT_ONCE:
             return ""
         return f"{self.forecast[int(arm.rpartition(' ')[-1])][prompts]:.2f}"
@@ -231,7 +230,7 @@ def simulated() -> tuple[list[str], float]:
 
 @dataclass(frozen=True)
 class Steps:
-    """What the steps of a trainer took, as medians.
+    """The medians over a trainer's steps.
 
     Args:
         generating: The seconds of generating and scoring in a step.
@@ -395,6 +394,14 @@ def page(rows: list[list[str]], repetitions: int, smollm2_said: str) -> str:
     return head + "\n".join(shares) + "\n" + step + seconds + "\n" + _FIRST
 
 
+def pages(cases: Sequence[tuple[Case, str]], repetitions: int, smollm2_said: str) -> Iterator[str]:
+    """Measure the cases, each with its model, and give the page after each of them."""
+    rows: list[list[str]] = []
+    for case, model in cases:
+        rows += measured(case, model, repetitions)
+        yield page(rows, repetitions, smollm2_said)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulate and measure, print the page, and write it where that is wanted."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.rounds", description=__doc__)
@@ -421,14 +428,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except MissingDependencyError as error:
             said = f"was not measured: {error}"
 
-    rows: list[list[str]] = []
-    text = ""
-    for case, model in cases:
-        rows += measured(case, model, repetitions)
-        text = page(rows, repetitions, said)
-        if args.page:  # what is measured stays, also where the rest is stopped
-            write_whole(args.page, text.encode())
-    print(text)
+    write_as_measured(pages(cases, repetitions, said), args.page)
     return 0
 
 

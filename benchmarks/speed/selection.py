@@ -23,7 +23,7 @@ class Groups(NamedTuple):
 
 @dataclass(frozen=True)
 class Size:
-    """What is measured of the group rule, and the number of rounds."""
+    """The sizes of the group rule that are measured, and the number of rounds."""
 
     groups: tuple[Groups, ...] = (
         Groups(1, n=64, m=16),

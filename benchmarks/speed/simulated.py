@@ -23,12 +23,12 @@ from podsrl.trl.seam import swapped
 
 @dataclass(frozen=True)
 class Sent:
-    """What one process gives to the collectives of a step, in bytes.
+    """The bytes that one process gives to the collectives of a step.
 
     Args:
-        numbers: Of its own rollouts, which all processes get.
+        numbers: The numbers of its own rollouts, which all processes get.
         moved: The rollouts that another process trains on.
-        others: Names of columns, sizes of parcels, and of the first process what is kept.
+        others: Names of columns, sizes of parcels, and from the first process the choice.
     """
 
     numbers: int
@@ -37,7 +37,7 @@ class Sent:
 
 
 def bytes_sent(size: Size) -> list[Sent]:
-    """What each process sends in a step of this size."""
+    """The bytes that each process sends in a step of this size."""
     rewards_R_1 = np.concatenate([rewards_of(size, process) for process in range(size.world)])
     by_function_P_N_1 = rewards_R_1.reshape(size.prompts, size.num_rollouts, 1)
     rewards = Rewards(

@@ -53,7 +53,7 @@ def sloppily(operation: str, most: float, draw: random.Random) -> Writer:
 
 @dataclass(frozen=True)
 class Operation:
-    """What is asked of some numbers, and how the answer is worked out.
+    """An operation on some numbers, and the way to work out its answer.
 
     Args:
         name: Its name.
@@ -84,7 +84,7 @@ class Operation:
         return _SPLIT_OF_PART.get(part, "train")
 
     def completion(self, numbers: Numbers, write: Writer) -> str:
-        """What a writer writes: the working, and the answer between its tags."""
+        """The text of a writer: the working, and the answer between its tags."""
         return in_tags(*self.lines(numbers, write))
 
     def row(self, numbers: Numbers) -> Row:
@@ -170,7 +170,7 @@ def _product(numbers: Numbers, write: Writer) -> tuple[list[str], str]:
 
 
 def _largest(numbers: Numbers, write: Writer) -> tuple[list[str], str]:
-    """Of 57, 72, 47, 78: `57<72`, `72>47`, `72<78`; a fact is two leading digits."""
+    """The working of the largest number, as `57<72`, `72>47`, `72<78` for 57, 72, 47, 78."""
     largest = numbers[0]
     lines = []
     for number in numbers[1:]:

@@ -1,4 +1,4 @@
-"""What goes between processes is counted by the code of the trainer."""
+"""The traffic between processes is counted by the code of the trainer."""
 
 import json
 

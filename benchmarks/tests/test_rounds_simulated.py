@@ -1,4 +1,4 @@
-"""What rounds save, by simulation, beside the exact probabilities."""
+"""The savings of rounds, by simulation, beside the exact probabilities."""
 
 from math import comb, exp, lgamma
 

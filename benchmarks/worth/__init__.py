@@ -1,1 +1,1 @@
-"""What a step is worth and costs, by the authors' runs and ours: `python -m benchmarks.worth`."""
+"""The worth and cost of a step, by the authors' runs and ours: `python -m benchmarks.worth`."""

@@ -1,4 +1,4 @@
-"""What a step was worth, and what it cost, in the authors' own runs."""
+"""The worth and the cost of a step in the authors' own runs."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -83,7 +83,7 @@ def curves(setting: Setting, measure: str | None = RIGHT) -> tuple[ArmCurves, Ar
 
 @cache
 def value(setting: Setting, measure: str | None = RIGHT, until: float = 1.0) -> StepValue:
-    """What a step of the setting is worth and costs."""
+    """The worth and the cost of a step of the setting."""
     return step_value(*curves(setting, measure), until)
 
 

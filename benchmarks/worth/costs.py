@@ -1,4 +1,4 @@
-"""What a step of PODS costs on machines where steps were measured, by rollouts for each row."""
+"""The cost of a step of PODS on measured machines, by rollouts for each row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a step was worth, and what it cost, in our own comparison of a small model."""
+"""The worth and the cost of a step in our own comparison of a small model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def value(
     measure: str = "greedy",
     until: float = 1.0,
 ) -> StepValue:
-    """What a step of an arm is worth and costs, beside a step of another one."""
+    """The worth and the cost of a step of an arm, beside a step of another one."""
     return step_value(curves(stage, beside, measure), curves(stage, arm, measure), until)
 
 
@@ -124,6 +124,6 @@ def right_at_start(stage: Stage) -> float:
 
 
 def difference_from(stage: Stage, arm: str, beside: str, *, axis: str = "seconds") -> Difference:
-    """How far an arm is above another one over the run, paired by seeds and questions."""
+    """The difference of two arms over the run, paired by seeds and questions."""
     pair = results(stage, arm), results(stage, beside)
     return difference(compared(*pair, axis=axis, over_run=True))

@@ -119,7 +119,7 @@ def of_ours_in_short() -> list[str]:
 
 
 def front() -> list[str]:
-    """What the README shows: three settings of the authors, and ours as ranges over four sets."""
+    """The table of the README: three settings of the authors, and ours as ranges over four sets."""
     (gsm8k,) = [setting for setting in authors.SIZES if setting.n == 64]
     named = {
         "authors: GSM8K, Qwen2.5-3B, one L40S": gsm8k,

@@ -1,4 +1,4 @@
-"""What `pods recommend` knows of the authors' runs, where the user's task was not measured."""
+"""The worths of the authors' runs, which `pods recommend` takes where a task was not measured."""
 
 from typing import Any
 

@@ -13,7 +13,7 @@ from podsrl.rewards import refuse_infinite
 
 @dataclass(frozen=True)
 class Baseline:
-    """Which rewards of a group the kept ones are compared with, and what follows for a host.
+    """The rewards that the kept ones of a group are compared with, and what follows for a host.
 
     Args:
         counted: The mask of these rewards, from the mask of the kept rollouts. Their mean is
@@ -107,7 +107,7 @@ def group_advantages(
 
 
 def _mask_of(chosen: Array, shape: tuple[int, ...]) -> Array:
-    """What is kept as booleans of this shape, from such booleans or from indices."""
+    """The kept rollouts as booleans of this shape, from such booleans or from indices."""
     by_index = chosen.dtype != bool
     compared = slice(-1) if by_index else slice(None)  # dimensions that must be the same
     if shape[compared] != chosen.shape[compared]:

@@ -68,7 +68,7 @@ class RewardError(PodsError, RuntimeError):
 
 
 class RecordError(PodsError, RuntimeError):
-    """What a run records could not be written; the message says why."""
+    """A record of a run could not be written; the message says why."""
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def how_to_install(extra: str) -> str:
 
 
 def suggestion(name: object, known: Iterable[str], otherwise: str = "") -> str:
-    """What to say of an unknown name: the one nearest to it, else `otherwise` or a list of all.
+    """Suggest the known name nearest to an unknown one, else say `otherwise`, or list all.
 
     >>> suggestion("max_varience", ["max_variance", "max_reward"])
     "did you mean 'max_variance'?"

@@ -1,4 +1,4 @@
-"""What a host adapter is. This is the one place that says it.
+"""The definition of a host adapter. This is the one place that says it.
 
 A *host* is a trainer that podsrl plugs into; its *adapter* is what podsrl adds. An adapter answers
 four questions:
@@ -38,7 +38,7 @@ class HostStep(Protocol):
 
 
 def first_line(selection: Selection, groups: int, rows: int) -> str:
-    """What a host says in its first step, or in each one where it takes no metrics.
+    """The line that a host says in its first step, or in each one where it takes no metrics.
 
     Args:
         selection: How rollouts are selected.

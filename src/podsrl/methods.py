@@ -55,7 +55,7 @@ class Method:
 
     @property
     def rollouts_per_kept(self) -> int:
-        """How many rollouts are generated for each that is kept."""
+        """The number of generated rollouts for each kept one."""
         return self.selection.num_rollouts // self.selection.num_kept
 
     def spares_passes(self, drops: bool) -> bool:

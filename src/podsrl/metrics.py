@@ -1,4 +1,4 @@
-"""What every host logs of a selection, under `pods/`. Pure numpy."""
+"""The metrics that every host logs of a selection, under `pods/`. Pure numpy."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def selection_metrics(
     generated_P_N: np.ndarray | None = None,
     masked_P_N: np.ndarray | bool = False,
 ) -> dict[str, float]:
-    """What the update sees of the rollouts of a step; all arrays have shape (P, N).
+    """The metrics of what the update sees of a step; all arrays have shape (P, N).
 
     Args:
         rewards_P_N: The rewards; NaN where a rollout could not be scored.
@@ -60,7 +60,7 @@ def selection_metrics(
 def part_correlations(
     names_F: Sequence[str], parts_P_N_F: Any, advantages_P_N: Any, kept_P_N: Any, baseline: Any
 ) -> dict[str, float]:
-    r"""How closely the update follows each part of the reward, from -1 to 1.
+    r"""The correlation of the advantages with each part of the reward, from -1 to 1.
 
     .. math:: \mathrm{corr}(a_i, p_{if} - \mathrm{mean}_{g(i)}(p_f)), \quad i \in S
 

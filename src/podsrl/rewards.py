@@ -85,7 +85,7 @@ class Rewards:
 
     @cached_property
     def scores_P_N(self) -> Floats:
-        """What the rule sees; NaN for what is kept last."""
+        """The scores that the rule sees, shape (P, N); NaN for what is kept last."""
         if self.normalises_first and self.given_scores_P_N is None:
             everything_P_N = np.ones(self.masked_P_N.shape, dtype=bool)
             sums_P_N = self.normalised_sums(self.selection_weights_F, everything_P_N)
@@ -96,7 +96,7 @@ class Rewards:
 
     @cached_property
     def compared_P_N(self) -> Floats:
-        """What advantages compare; NaN for what they leave out."""
+        """The rewards that advantages compare, shape (P, N); NaN for what they leave out."""
         partly_P_N_F = partly_scored(self.by_function_P_N_F, self.reward_weights_F)
         return np.where(partly_P_N_F.any(axis=-1), np.nan, self.total_P_N)
 
@@ -309,7 +309,7 @@ def partly_scored(parts_P_N_F: Floats, weights_F: Floats) -> Mask:
 
 
 def score_of_parts(reward: float, parts: Mapping[str, Any], weights: Mapping[str, float]) -> float:
-    """What a rule sees of one rollout whose reward has named parts: their weighted sum.
+    """The score of one rollout whose reward has named parts: their weighted sum.
 
     The name "score" stands for the reward itself. A rollout whose reward is NaN stays NaN.
 

@@ -1,4 +1,4 @@
-"""How rollouts are selected, and the one step of selecting them, which every host takes.
+"""The settings of a selection, and the one step of selecting, which every host takes.
 
     Selection  (n, m, rule, baseline, seed, weights)
     rewards    ->  select()  ->  Selected  (what is kept, advantages, masks, metrics)
@@ -30,7 +30,7 @@ from podsrl.rules.api import keep_rows
 
 @dataclass(frozen=True)
 class Selection:
-    """How many rollouts of each prompt are generated, which are kept, and their baseline.
+    """The settings of a selection: the sizes n and m, the rule, and the baseline of advantages.
 
     Args:
         num_rollouts: The number n of rollouts that are generated for each prompt.
@@ -100,12 +100,12 @@ class Selection:
 
     @property
     def in_words(self) -> str:
-        """What is kept of a prompt's rollouts, for messages: "4 of 8", "1 of 3 on average"."""
+        """The sizes, in words for messages: "4 of 8", "1 of 3 on average"."""
         mean = " on average" if self.across_prompts else ""
         return f"{self.num_kept} of {self.num_rollouts}{mean}"
 
     def select(self, scores: Iterable[Any], *step: int) -> list[list[int]]:
-        """Which rollouts of each group are kept, ascending.
+        """Select the rollouts to keep of each group; their indices are ascending.
 
         Args:
             scores: What the rollouts of each group are selected by; NaN where one could not be
@@ -200,7 +200,7 @@ class Selection:
 
 @dataclass(frozen=True, repr=False)
 class Selected:
-    """What a step keeps of its rollouts, and what follows from it; the same for every host.
+    """The kept rollouts of a step, with their advantages and metrics; the same for every host.
 
     All arrays have shape (P, N): P prompts, of which the largest has N rollouts.
 
@@ -284,7 +284,7 @@ class Selected:
 
     @property
     def with_gradient(self) -> list[dict[int, float]]:
-        """Those of `of_kept` that have a gradient: the advantage is not 0, and nothing masks them.
+        """The entries of `of_kept` with a gradient: advantages other than 0 that nothing masks.
 
         Where a loss is a sum over rows, the others need no pass. Where it is a mean, it is one over
         all kept rows.
@@ -305,7 +305,7 @@ class Selected:
         tokens: Sequence[Any] | None = None,
         advantages_P_N: np.ndarray | None = None,
     ) -> dict[str, float]:
-        """What to log, by names under `pods/`.
+        """The metrics to log, by names under `pods/`.
 
         Args:
             tokens: The number of tokens of each rollout of each group, of prompt and completion

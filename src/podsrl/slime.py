@@ -97,7 +97,7 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
 
 
 def _read_selection(args: Any) -> Selection:
-    """What slime's arguments ask for."""
+    """The selection that slime's arguments ask for."""
     options = getattr(args, "pods", None)
     if not isinstance(options, dict):
         raise InvalidInputError(

@@ -19,7 +19,7 @@ else:
 
 
 class TrainingGroups(NamedTuple):
-    """What `assemble_training_data` takes, and what to log.
+    """The arguments of `assemble_training_data`, and the metrics to log.
 
     Attributes:
         trajectory_groups_P: The groups with the trajectories that are trained on; groups of which

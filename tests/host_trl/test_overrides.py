@@ -344,6 +344,22 @@ def test_a_class_that_stands_behind_is_refused_with_the_order_that_works(make_tr
     InFront(*arguments, plain.train_dataset, None, plain.processing_class)  # also by position
 
 
+def test_a_class_that_replaced_trls_after_the_import_is_told(make_trainer, monkeypatch, caplog):
+    class Theirs(GRPOTrainer):
+        pass
+
+    class Mine(PODSTrainer):
+        pass
+
+    monkeypatch.setattr(trl, "GRPOTrainer", Mine)
+    make_trainer(N, "of podsrl")
+    assert "trl.GRPOTrainer is now" not in caplog.text
+
+    monkeypatch.setattr(trl, "GRPOTrainer", Theirs)
+    make_trainer(N, "of others")
+    assert f"trl.GRPOTrainer is now {Theirs!r}" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["_compute_loss", "compute_loss", "training_step"])
 def test_a_loss_that_is_wrapped_on_the_trainer_is_given_every_row(make_trainer, name):
     trainer = make_trainer(2 * M, reward_funcs=zero, max_steps=1)

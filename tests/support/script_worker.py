@@ -3,7 +3,8 @@
     script_worker.py -m podslab.own_script.script_process JOB.json
 
 The script that it is told of is not run. A file `behave.json` in the working folder says what else
-it does: {"fails": [arm names], "fails_reported": [methods], "start": reward at first, "reward":
+it does: {"fails": [arm names], "fails_reported": [methods], "fails_late": [names of runs, which
+have a checkpoint by then], "start": reward at first, "reward":
 {method: at the end, or a list with that of each seed}, "collapses": [arm names whose reward is 0 at
 the end of the second round], "misses_one": [methods whose reported runs lack a measurement],
 "unscored": [methods of which every second answer has no reward], "at_once": whether all is learned
@@ -56,10 +57,7 @@ def train(job: ScriptJob, behave: dict) -> int:
     if arm in behave.get("fails", []) or (
         is_reported and job.method in behave.get("fails_reported", [])
     ):
-        # As behind torchrun, which prints something else at last, and ends in its own way.
-        write_error(error_file(Path(job.folder)), FAILED, "ValueError: the loss is lost")
-        print("=" * 60, file=sys.stderr)
-        return 77
+        return _fail(job)
 
     _note("begins")
     _meet(behave.get("meets", 1))
@@ -76,6 +74,10 @@ def train(job: ScriptJob, behave: dict) -> int:
             "skip_zero_advantage": True,
         }
     )
+
+    (run.path / "checkpoint-1").mkdir(exist_ok=True)
+    if job.name in behave.get("fails_late", []):
+        return _fail(job)
 
     start = behave.get("start", 0.2)
     end = behave["reward"][job.method]
@@ -140,6 +142,13 @@ def train(job: ScriptJob, behave: dict) -> int:
     with Path("started.txt").open("a") as file:
         file.write(f"{job.questions} {arm} {job.seed} {job.seconds:g}\n")
     return 0
+
+
+def _fail(job: ScriptJob) -> int:
+    """As behind torchrun, which prints something else at last, and ends in its own way."""
+    write_error(error_file(Path(job.folder)), FAILED, "ValueError: the loss is lost")
+    print("=" * 60, file=sys.stderr)
+    return 77
 
 
 def _note(what: str) -> None:

@@ -54,7 +54,7 @@ class Box(NamedTuple):
 
 
 def answer_tag(text: str) -> str | None:
-    """What stands between the last <answer> that is closed and the first </answer> after it.
+    """The text between the last <answer> that is closed and the first </answer> after it.
 
     None without one. What stands between <think> tags is not looked at.
 
@@ -219,13 +219,13 @@ def unwrapped(text: str) -> str:
 
 
 def hashes(text: str) -> str | None:
-    """What follows the last "####" that begins a line, as in GSM8K's own solutions."""
+    """The text after the last "####" that begins a line, as in GSM8K's own solutions."""
     answers = _HASHES.findall(text[-MAX_TAIL:])
     return answers[-1].strip() if answers else None
 
 
 def answer_phrase(text: str, noun: re.Pattern[str] = _ANSWER) -> str | None:
-    """What follows the last "answer is" or "answer:", to the end of its sentence or line.
+    """The text after the last "answer is" or "answer:", to the end of its sentence or line.
 
     Where a heading says no more than "Answer:", it is the next line.
 
@@ -334,12 +334,12 @@ def declarations(text: str) -> list[str]:
 
 
 def _after_thought(text: str) -> str:
-    """What follows the reasoning; a prompt may have opened the <think> that `text` closes."""
+    """The text after the reasoning; a prompt may have opened the <think> that `text` closes."""
     return text.rpartition("</think>")[2].partition("<think>")[0]
 
 
 def possible_answers(text: str) -> list[str]:
-    r"""What the lenient modes compare: the last tag's content, all text, the last number.
+    r"""The answers of the lenient modes: the last tag's content, all text, the last number.
 
     The last tag counts, closed or not, as in the authors' `extract_xml_answer`.
 

@@ -1,4 +1,4 @@
-"""What runs inside the sandbox: a candidate's code, then its tests, under hard limits.
+"""The program inside the sandbox: a candidate's code, then its tests, under hard limits.
 
 It is handed to the sandboxed interpreter as text, so it uses the standard library only; each import
 is paid for by each answer, and json's (6 ms) would cost as much as the interpreter itself. Standard

@@ -21,7 +21,7 @@ _BETWEEN_LABELS = re.compile(
 def declared_choice(
     completion: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = ()
 ) -> str | None:
-    r"""What a completion declares to be its choice, as it stands; None if it declares nothing.
+    r"""The choice that a completion declares, as it stands; None if it declares none.
 
     A box that names no option is passed over, for "Answer: D" beside it. One that names several,
     or denies one, is not: it is the answer, and a wrong one.

@@ -45,7 +45,7 @@ class GradingProcessError(PodsError, RuntimeError):
 
 
 class Outcome(NamedTuple):
-    """What became of one call.
+    """The outcome of one call.
 
     result: what the function returned; None where it returned nothing.
     failure: a key of `podsgrading.unscorable.COUNTS` that says why not, or "".
@@ -220,7 +220,7 @@ def serve(descriptor: int) -> None:
 
 
 def _begin_worker(descriptor: int) -> None:
-    """What each worker does first: it lets go of the connection, and limits itself."""
+    """Begin a worker: let go of the connection, and set the worker's limits."""
     os.close(descriptor)  # so that the end of the helper closes the connection
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pebble's handler waits for Python's turn
 
@@ -250,7 +250,7 @@ def _outcome(future: ProcessFuture) -> Outcome:
 
 
 def usable_cores() -> int:
-    """How many cores are this process's: of its job's share, as torchrun's ranks divide it."""
+    """The number of this process's cores: its part of the job's, divided by torchrun's ranks."""
     # A container may have fewer cores than the machine; macOS has no way to ask.
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))

@@ -107,8 +107,17 @@ _DOUBTS = _pattern(
 _CONFIRMS = _pattern(
     r"\b"
     + _words(
-        *("correct", "right", "same", "unchanged", "stands", "confirmed", "verified", "valid"),
-        *("holds", "fine", "consistent"),
+        "correct",
+        "right",
+        "same",
+        "unchanged",
+        "stands",
+        "confirmed",
+        "verified",
+        "valid",
+        "holds",
+        "fine",
+        "consistent",
     )
     + r"\b"
 )
@@ -116,8 +125,21 @@ _CONFIRMS = _pattern(
 _SUPPOSES = _pattern(
     r"\b"
     + _words(
-        *("if", "unless", "would", "could", "might", "may", "some", "someone", "people"),
-        *("others", "common", "students?", "suppose", "one can", "whether"),
+        "if",
+        "unless",
+        "would",
+        "could",
+        "might",
+        "may",
+        "some",
+        "someone",
+        "people",
+        "others",
+        "common",
+        "students?",
+        "suppose",
+        "one can",
+        "whether",
     )
     + r"\b"
 )
@@ -152,8 +174,17 @@ _IT_IS = _pattern(
 _ADVERBS = _pattern(
     r"(?:"
     + _words(
-        *("indeed", "actually", "really", "simply", "just", "exactly", "therefore", "thus"),
-        *("in fact", "still", "equal to"),
+        "indeed",
+        "actually",
+        "really",
+        "simply",
+        "just",
+        "exactly",
+        "therefore",
+        "thus",
+        "in fact",
+        "still",
+        "equal to",
     )
     + r"[\s,]{1,3}){0,3}"
 )
@@ -161,8 +192,21 @@ _ADVERBS = _pattern(
 _REASON = _pattern(
     r",\s|;|\s"
     + _words(
-        *("because", "since", "as", "which", "so", "not", "instead", "rather", "for", "when"),
-        *("and not", "from", "by", "after", "in total"),
+        "because",
+        "since",
+        "as",
+        "which",
+        "so",
+        "not",
+        "instead",
+        "rather",
+        "for",
+        "when",
+        "and not",
+        "from",
+        "by",
+        "after",
+        "in total",
     )
     + r"\b"
 )
@@ -197,7 +241,7 @@ class _Sentence(NamedTuple):
 
     @property
     def denial(self) -> re.Match[str] | None:
-        """What denies the answer at the beginning; None in a reply."""
+        """The beginning that denies the answer; None in a reply, or where nothing denies it."""
         if self.is_reply:
             return None
         return _TAKES_BACK.match(self.text) or _DENIES.match(self.text)

@@ -34,7 +34,7 @@ _HOW_TO = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What the code of one answer may use.
+    """The limits of the code of one answer.
 
     seconds: wall-clock time, generous for a busy machine. cpu: seconds on a processor, which end an
     endless loop. memory: bytes of address space. disk: bytes of its scratch folder, which lies in
@@ -50,7 +50,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended.
+    """The end of a run.
 
     status: "passed"; "failed": an assertion or an exception, an early exit, a limit passed;
         "timeout": its time was over; "broken": the sandbox itself failed, nothing is known.
@@ -176,7 +176,7 @@ def _open_parents(path: str) -> list[str]:
 
 
 def _job(code: str, tests: str, limits: Limits, token: str) -> bytes:
-    """What the program inside reads from its standard input."""
+    """The job that the program inside reads from its standard input."""
     job = {
         "code": code,
         "tests": tests,

@@ -17,11 +17,12 @@ from filelock import Timeout
 pytest.importorskip("trl")
 
 from podslab.durations import duration
+from podslab.engine.folder import TUNING
 from podslab.engine.run_end import error_file, lock_of
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
 from podslab.own_script.answer import noise_of
-from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Probe, ScriptJob
+from podslab.own_script.job import MINIBATCHES, REPORTED, YOURS, Probe, ScriptJob
 from podslab.own_script.plan import WallSeconds, known_methods
 from podslab.own_script.settings import GivenSettings, config_of
 from podslab.recommend.known_worth import read_worths
@@ -604,6 +605,17 @@ def test_a_method_that_fails_with_two_seeds_does_not_take_the_others_with_it(com
     assert "pods has" not in out
     assert "Failed: pods seed 0: ValueError: the loss is lost" in out
     assert "seed 2" not in "".join(line for line in out.splitlines() if "Failed" in line)
+
+
+def test_checkpoints_of_runs_that_failed_stay_and_others_are_deleted(compare, tmp_path):
+    failing = ["tuning grpo-4e-05 seed 1000", "pods seed 0"]
+    status, _, err = compare("--methods", "grpo,pods", fails_late=failing)
+    assert status == 0
+    assert all(f"failed: {name}: ValueError: the loss is lost" in err for name in failing)
+
+    folder = tmp_path / "pods-compare"
+    left = {path.parent.relative_to(folder).as_posix() for path in folder.rglob("checkpoint-*")}
+    assert left == {"tuning/grpo-4e-05/seed-1000", "pods/seed-0"}
 
 
 def test_where_all_but_one_method_fail_the_answer_says_why(compare):

@@ -91,6 +91,7 @@ def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comp
             "like: .ppo. is no arm; did you mean .cppo.",
         ),
         ({"arms": {"../x": {}}}, InvalidInputError, "an arm's name is a folder's"),
+        ({"arms": {"tuning": {}}}, InvalidInputError, "an arm can't be named 'tuning'"),
         ({"arms": {"pods": {"num_generations": 1}}}, InvalidInputError, "arm 'pods': "),
         ({"arm": {}}, InvalidInputError, "unknown key 'arm'"),
         ({"budget": {"hours": 1}}, InvalidInputError, "budget must say"),

@@ -12,8 +12,9 @@ import yaml
 
 pytest.importorskip("trl")
 
-from podslab.comparison.comparison import PLAN, RunKey, open_comparison, read_comparison
+from podslab.comparison.comparison import RunKey, open_comparison, read_comparison
 from podslab.comparison.comparison_config import parse_comparison
+from podslab.engine.folder import ARMS_PLAN
 from podslab.evaluation.records import evaluations
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.training import run as training
@@ -191,7 +192,7 @@ def test_a_plan_that_grew_after_its_runs_says_that_its_level_does_not_hold(compa
 def test_a_run_that_the_plan_does_not_name_is_not_reported(compare, tmp_path):
     assert compare({}, seeds=1)[0] == 0
     write_run(tmp_path / "runs" / "pods" / "seed-9", "pods", 9, (0.1, 0.5, 0.9))
-    with pytest.raises(InvalidInputError, match=f"{PLAN} names no such run"):
+    with pytest.raises(InvalidInputError, match=f"{ARMS_PLAN} names no such run"):
         load_comparison([tmp_path / "runs"], Choices())
 
 
@@ -199,6 +200,10 @@ def test_a_run_that_the_plan_does_not_name_is_not_reported(compare, tmp_path):
     ("keys", "says"),
     [
         ({"rates": [1e-3]}, "two learning rates or more"),
+        (
+            {"rates": [1e-3, 3.1623e-4, 3.1624e-4]},
+            "rates 0.00031623 and 0.00031624 are both 0.000316",
+        ),
         ({"rates": {"values": [1e-3, 2e-3], "split": "test"}}, "choose rates by other questions"),
         ({"rates": {"values": [1e-3, 2e-3], "seeds": [0]}}, "choose rates by other seeds"),
         ({"rates": {"values": [1e-3, 2e-3], "seed": 1}}, "rates has no 'seed'"),

@@ -129,7 +129,7 @@ def _without_verb(words: list[str], verbs: dict[str, str]) -> int:
 
 
 def _show_messages() -> None:
-    """What podsrl says goes to stderr; what other packages announce to developers does not."""
+    """Show podsrl's messages on stderr, and not what other packages announce to developers."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
     for package in _QUIET:

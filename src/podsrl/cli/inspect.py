@@ -253,7 +253,7 @@ def _serve(index: "Index", args: argparse.Namespace) -> None:
 
 
 def _unreadable(index: "Index") -> list[str]:
-    """What can't be read of the runs, by the beginning of one file of each."""
+    """The problems of reading the runs, by the beginning of one file of each."""
     problems = []
     for run in index.runs:
         try:

@@ -1,4 +1,4 @@
-"""What the index and the files of the runs answer: the same for the app, a terminal and a program.
+"""Answers from the index and the files of runs: the same for app, terminal and programs.
 
 An answer is a dictionary of plain values. Texts are read from the files of one step when they are
 asked for.
@@ -43,7 +43,7 @@ _TEXTS = ("completion", "turns", "images", "token_ends", "token_logprobs", "toke
 
 
 def state_of(index: Index) -> dict[str, Any]:
-    """How far each run is, how much of it is in the index, and what can be filtered."""
+    """The progress of each run, its part in the index, and the fields that can be filtered."""
     runs = [_state_of_run(index, run) for run in index.runs]
     rollouts = sum(run["rollouts"] for run in runs)
     labels = sorted({mark.label for run in index.runs for mark in run.marks.values()} - {""})
@@ -58,7 +58,7 @@ def state_of(index: Index) -> dict[str, Any]:
 
 
 def _choice(index: Index) -> dict[str, Any] | None:
-    """What PODS would keep by, and the rules that there are; None where the files say it."""
+    """The rule that PODS would keep by, and all rules; None where the files say what was kept."""
     keep = next((run.would_keep for run in index.runs if run.would_keep is not None), None)
     if keep is None:
         return None
@@ -166,7 +166,7 @@ def histogram_of(
     first: int | None = None,
     last: int | None = None,
 ) -> dict[str, Any]:
-    """How many rollouts have which reward, kept and dropped.
+    """The numbers of rollouts by reward, kept and dropped.
 
     Args:
         index: The rollouts.
@@ -375,7 +375,7 @@ def groups_of(
 
 
 def _asked(text: Mapping[str, Any]) -> dict[str, Any]:
-    """What a prompt has of its row of the dataset; "data" as a mapping, None if it has none."""
+    """The fields of a prompt's row of the dataset; "data" as a mapping, None if it has none."""
     asked = {name: text.get(name) for name in _ASKED}
     if asked["data"] is not None:
         asked["data"] = json.loads(asked["data"])

@@ -248,7 +248,7 @@ def _for_token(
 
 
 def _with_errors(respond: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """What was asked wrongly is told in one sentence."""
+    """Answer a wrong question with one sentence."""
 
     def respond_or_tell(request: Request) -> Response:
         try:

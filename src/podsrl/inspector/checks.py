@@ -69,7 +69,7 @@ class Check:
                 index.version += 1
 
     def value(self, rollout: dict[str, Any]) -> float | None:
-        """What the function says of a rollout; None where it says nothing, or fails."""
+        """The function's value for a rollout; None where it returns None, or fails."""
         self.done += 1
         try:
             with user_code(self.file, f"check {self.name!r} failed"):
@@ -111,7 +111,7 @@ class Check:
         )
 
     def state(self, rollouts: int) -> dict[str, Any]:
-        """How far it is, for the page."""
+        """The progress of the check, for the page."""
         return {
             "name": self.name,
             "done": self.done,

@@ -1,4 +1,4 @@
-"""What PODS would keep of the rollouts in an index, chosen anew by another rule or another m.
+"""A new choice of what PODS would keep of the rollouts in an index, by another rule or m.
 
 It changes the numbers in the index alone. So a choice is seen at once, without reading files again.
 """
@@ -66,7 +66,7 @@ def choose_anew(cursor: Any, run: "Run", keep: Keep) -> None:
 
 
 def _with_nan(values: np.ndarray) -> np.ndarray:
-    """Numbers of a query, of which some may be missing."""
+    """The numbers of a query's column, with NaN for missing ones."""
     return np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
 
 

@@ -37,7 +37,7 @@ _OTHER_REWARD = 0.05
 
 @dataclass
 class Converted:
-    """What was found out while a file was read.
+    """The findings about a file that was read.
 
     Args:
         says_kept: Whether it says of any rollout whether it was kept.
@@ -97,7 +97,7 @@ def as_rollouts(
 
 
 class _Numbers:
-    """What is remembered of each rollout of a file while it is written, in the file's order."""
+    """The numbers of each rollout that are remembered while a file is written, in its order."""
 
     def __init__(self) -> None:
         self.steps = array("q")
@@ -359,7 +359,7 @@ def _write_selected(
 
 
 def _selected(groups: Groups, numbers: _Numbers, keep: Keep) -> tuple[np.ndarray, np.ndarray]:
-    """What is kept, and with which advantages; NaN where there is none.
+    """The kept rollouts and their advantages; NaN where there is none.
 
     A file that says what was kept has the advantages that it says, and no others. Of one that does
     not, they are what PODS would give, unless it says its own.

@@ -201,7 +201,7 @@ def _state(index: Index, taken: Sequence[_Step], rule: str) -> dict[str, Any]:
 def _rule(
     index: Index, taken: Sequence[_Step], steps: Sequence[int], prompts: Sequence[int]
 ) -> str:
-    """What the page says of what it holds."""
+    """The sentence of the page about what it holds; "" where it holds everything."""
     [known] = index.rows("SELECT sum(rollouts) AS rollouts, count(*) AS steps FROM steps")
     held = sum(len(group["rollouts"]) for step in taken for group in step.groups.values())
     if held == known["rollouts"]:

@@ -1,4 +1,4 @@
-"""Which fields of a file of rollouts mean what: what the user says, else what their names say.
+"""The meaning of the fields of a file of rollouts: as the user says, else as their names do.
 
 It needs no package, as `pods select` reads JSONL without any.
 """
@@ -73,7 +73,7 @@ def has_field(row: Mapping[str, Any], name: str) -> bool:
 
 @dataclass(frozen=True)
 class Fields:
-    """What the user says of the fields of a file; None: what their names say.
+    """The fields of a file, as the user names them; None goes by their own names.
 
     Args:
         prompt, completion, group, step: The name of a field.
@@ -111,7 +111,7 @@ class Fields:
         return weights
 
     def as_options(self) -> str:
-        """What was said, as options of the command line."""
+        """The user's names, as options of the command line."""
         said = [(f.name, getattr(self, f.name)) for f in fields(self)]
         return " ".join(f"--{name} {value}" for name, value in said if value is not None)
 

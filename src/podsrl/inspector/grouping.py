@@ -1,4 +1,4 @@
-"""Which rollouts of a step are of one prompt, where the file may not say it."""
+"""Grouping the rollouts of a step by prompt, where the file may not say it."""
 
 from collections import Counter
 from collections.abc import Sequence

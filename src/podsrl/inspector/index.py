@@ -125,7 +125,7 @@ class IndexedFile:
 
 @dataclass
 class Run:
-    """What is known of one source."""
+    """A source in the index."""
 
     number: int
     source: Source
@@ -155,7 +155,7 @@ class Run:
 
     @property
     def would_keep(self) -> Keep | None:
-        """What chose what is kept, if the run's own files don't say it."""
+        """The rule that chose what is kept; None if the run's own files say what was kept."""
         if not isinstance(self.source, ForeignSource):
             return None
         converted = [file.converted for file in list(self.files.values()) if file.converted]
@@ -165,7 +165,7 @@ class Run:
 
     @property
     def doubts(self) -> list[str]:
-        """What is doubtful of the way in which its files were read; each once."""
+        """The doubts about the way in which its files were read, each once."""
         notes: dict[str, None] = {}
         for file in list(self.files.values()):
             notes |= dict.fromkeys(file.converted.notes if file.converted else ())
@@ -577,7 +577,7 @@ class Index:
         return self._database.cursor()
 
     def rows(self, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """What a query of the index gives, as dictionaries of plain values."""
+        """The rows of a query of the index, as dictionaries of plain values."""
         cursor = self.cursor().execute(query, dict(values or {}))
         names = [column[0] for column in cursor.description]
         return [

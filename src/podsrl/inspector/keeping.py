@@ -1,4 +1,4 @@
-"""What PODS would have kept, where a file does not say what was kept."""
+"""The choice that PODS would have made, where a file does not say what was kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Keep:
         return f"{self.rule} would keep {share} of each prompt{mean}"
 
     def choice(self, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """What is kept of the groups of a step, and with which advantages, as PODS has them.
+        """The rollouts that PODS would keep of the groups of a step, and their advantages.
 
         Args:
             groups: The rewards of each group; not finite for a rollout without one.

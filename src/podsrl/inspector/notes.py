@@ -23,7 +23,7 @@ Place = tuple[int, int, int]  # step, group, rollout
 
 @dataclass(frozen=True)
 class Mark:
-    """What somebody said of a rollout."""
+    """Somebody's label and note of a rollout."""
 
     label: str = ""
     note: str = ""

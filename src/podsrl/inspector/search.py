@@ -47,7 +47,7 @@ _WORDS = (
 
 
 class Query:
-    """What to look for, by words as an address has them.
+    """A search, in the words that an address has for it.
 
     Each column with a filter gives words of its own: `<name>_min` and `<name>_max` for a number,
     bounds included, or `<name>` for yes or no (1 or 0). Beside them there are:

@@ -103,7 +103,7 @@ _UNSEEN = re.compile(
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked.
+    """A question of the command line.
 
     Args:
         step: The step; None: the newest one, or all where nothing of one is asked.
@@ -335,37 +335,52 @@ def _cell(value: Any) -> str:
 
 
 def _lines_of_rollouts(answer: Mapping[str, Any]) -> Iterator[str]:
+    """The rollouts one after the other, below a heading for each prompt."""
     if not answer["rollouts"]:
         yield ""
         yield "nothing found"
-    shown = None
+
     choosing = {run["name"] for run in answer["runs"] if run["would_keep"]}
+    shown = None
     for rollout in answer["rollouts"]:
-        place = (rollout["run"], rollout["step"], rollout["group"])
-        if place != shown:
-            shown = place
+        prompt = (rollout["run"], rollout["step"], rollout["group"])
+        if prompt != shown:
+            shown = prompt
             yield ""
-            run = f"{rollout['run']}, " if len(answer["runs"]) > 1 else ""
-            yield visible(f"== {run}step {rollout['step']}, prompt {rollout['group']}")
-            yield from _indented(rollout["prompt"] or "")
-            if rollout["answer"] is not None:
-                yield f"  right answer: {short(rollout['answer'], _SHORT)}"
-            for name, value in (rollout["data"] or {}).items():
-                if value != rollout["answer"]:
-                    yield f"  {short(f'{name}: {value}', _SHORT)}"
+            yield from _lines_of_prompt(rollout, several_runs=len(answer["runs"]) > 1)
+
         yield ""
         yield f"-- {_facts(rollout, would=rollout['run'] in choosing)}"
         yield from _indented(rollout["completion"] or "")
         more = (rollout["length"] or 0) - len(rollout["completion"] or "")
         if more > 0:
             yield f"  … and {more:,} characters more"
+
     if answer.get("more"):
         yield ""
         yield "there are more: --limit K shows the first K"
 
 
+def _lines_of_prompt(rollout: Mapping[str, Any], several_runs: bool) -> Iterator[str]:
+    """The prompt of a rollout, and the row of the dataset behind it."""
+    run = f"{rollout['run']}, " if several_runs else ""
+    yield visible(f"== {run}step {rollout['step']}, prompt {rollout['group']}")
+    yield from _indented(rollout["prompt"] or "")
+
+    if rollout["answer"] is not None:
+        yield f"  right answer: {short(rollout['answer'], _SHORT)}"
+    for name, value in (rollout["data"] or {}).items():
+        if value != rollout["answer"]:
+            yield f"  {short(f'{name}: {value}', _SHORT)}"
+
+
 def _facts(rollout: Mapping[str, Any], would: bool) -> str:
-    """What is known of a rollout; a log may not say what was kept, but what PODS would keep."""
+    """The numbers and notes of a rollout, in one line.
+
+    Args:
+        rollout: The rollout.
+        would: Whether its log does not say what was kept, so that it is what PODS would keep.
+    """
     reward = "no reward" if rollout["reward"] is None else f"reward {rollout['reward']:.4g}"
     kept = "kept" if rollout["kept"] else "dropped"
     facts = [f"rollout {rollout['rollout']}", reward, f"would be {kept}" if would else kept]
@@ -404,7 +419,7 @@ _MARK = re.compile(
 
 
 def asked(prompt: str) -> str:
-    r"""What a person asked last, without the marks of a chat template around it.
+    r"""The last message of a user, without the marks of a chat template around it.
 
     >>> asked("<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n1+1?<|im_end|>\n")
     '1+1?'

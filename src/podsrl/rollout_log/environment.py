@@ -1,4 +1,4 @@
-"""What a run ran on: versions, hardware, git state, command line."""
+"""The environment of a run: versions, hardware, git state, command line."""
 
 import itertools
 import os

@@ -104,7 +104,7 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> "Part | None":
-        """What a file's name says; None if it is no part's.
+        """The part that a file's name says; None if it is no part's.
 
         >>> Part.of(Path("rank_03_of_16-2.parquet"))
         Part(process=3, world=16, generation=1)
@@ -231,7 +231,7 @@ class RunFolder:
         files.write_json(self.path / "environment.json", value)
 
     def environment(self) -> dict[str, Any]:
-        """What `describe_environment` said; of each later start under "resumed". {} if unknown.
+        """The result of `describe_environment`; of later starts under "resumed". {} if unknown.
 
         A damaged file, such as a full disk leaves behind, is unknown, with a `DamagedFileWarning`:
         nothing of the training rests on it.
@@ -408,7 +408,7 @@ class RunFolder:
         files.write_json(self.path / "finished.json", value)
 
     def finished(self) -> dict[str, Any] | None:
-        """What `finish` wrote; None for a run that is not complete."""
+        """The mapping that `finish` wrote; None for a run that is not complete."""
         return files.read_json(self.path / "finished.json")
 
     def rollout_folder(self, step: int) -> Path:

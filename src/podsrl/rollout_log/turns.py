@@ -45,7 +45,7 @@ def _turn(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, str]:
-    """What is called; the parser of some templates leaves out "function" around it."""
+    """The function that is called; the parser of some templates leaves out "function" around it."""
     function = call.get("function", call)
     arguments = json.dumps(function.get("arguments"), ensure_ascii=False, default=str)
     return {"name": str(function.get("name")), "arguments": arguments}

@@ -22,7 +22,7 @@ _WAITING = 2  # generations in memory; when there are more, training waits for t
 
 @dataclass
 class LoggedSteps:
-    """Which steps are logged: the account that all processes of a run have alike.
+    """The account of logged steps, which all processes of a run have alike.
 
     A step takes no longer to be counted where many were counted before.
 
@@ -40,7 +40,7 @@ class LoggedSteps:
 
     @classmethod
     def of(cls, run: RunFolder) -> "LoggedSteps":
-        """What an earlier start of the run logged."""
+        """The steps that an earlier start of the run logged."""
         thinned = files.read_json(run.path / "rollouts" / _THINNED) or {"apart": 0}
         return cls(
             thinned["apart"], {step: run.rollout_count(step) for step in run.rollout_steps()}

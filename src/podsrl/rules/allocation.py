@@ -1,4 +1,4 @@
-r"""How many rows each group gets, for the largest sum of their worths; exact, and nearly linear.
+r"""Sharing rows out to groups for the largest sum of their worths; exact, and nearly linear.
 
 Wanted are shares :math:`j_g` with :math:`\sum_g j_g = rows` and the largest
 :math:`\sum_g w_g(j_g)`. Three steps find them (proofs are in docs/theory.md):
@@ -119,7 +119,7 @@ class _Sums(NamedTuple):
         return float(self.least_loss[place]) if is_there else np.inf
 
     def within(self, bound: float) -> "_Sums":
-        """Those with no larger loss, from the lowest of them to the highest."""
+        """The sums with no larger loss, from the lowest of them to the highest."""
         least_loss = np.where(self.least_loss > bound, np.inf, self.least_loss)
         (kept,) = np.nonzero(least_loss < np.inf)
         first, last = int(kept[0]), int(kept[-1])

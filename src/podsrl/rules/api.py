@@ -124,7 +124,7 @@ def keep_rows(rewards_P_N: Floats, there_P_N: Mask, rows: int, rule: RuleName, s
 
 
 def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Seed) -> Array:
-    """What a rule keeps; a user's own may raise, or return what it should not."""
+    """Apply a rule; a user's own may raise, or return what it should not."""
     seen_P_N = seen_by(rule, rewards_P_N)
     with user_code(_file_of(rule, name), f"rule {rule_name(name)} failed"):
         kept = np.asarray(rule(seen_P_N, count, seed))
@@ -149,7 +149,7 @@ def seen_by(rule: Rule, rewards_P_N: Array) -> Array:
 
 
 def _problem_of_mask(kept: Array, rewards_P_N: Floats, rows: int) -> tuple[str, str]:
-    """What a batch rule must return, and what is wrong with this, or nothing."""
+    """The form that a batch rule must return, and the problem of this value, "" if it has none."""
     shape = rewards_P_N.shape
     must = f"booleans of shape {shape} with {rows} true, none of them where the reward is NaN"
     if kept.shape != shape or kept.dtype.kind != "b":
@@ -162,7 +162,7 @@ def _problem_of_mask(kept: Array, rewards_P_N: Floats, rows: int) -> tuple[str, 
 
 
 def _problem_of_indices(kept: Array, rewards_P_N: Floats, m: int) -> tuple[str, str]:
-    """What a prompt rule must return, and what is wrong with this, or nothing."""
+    """The form that a prompt rule must return, and the problem of this value, "" if it has none."""
     groups, n = rewards_P_N.shape
     shape = (groups, m)
     must = f"integers of shape {shape}, different within a group and in 0..{n - 1}"

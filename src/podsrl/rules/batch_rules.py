@@ -139,7 +139,7 @@ def variance_top_p(rewards_P_N: Floats, rows: int, seed: Seed = None, p: float =
 
 
 def contrast_of_best_sets(order: Order) -> Floats:
-    r"""What the best j rollouts of each group are worth, j = 0..n, shape (P, n + 1).
+    r"""The worth of the best j rollouts of each group, j = 0..n, shape (P, n + 1).
 
     The best sets are nested: the best j + 1 rollouts are the best j and one more, the lowest or the
     highest of what is left, whichever is farther from their mean (proof in docs/theory.md). A value

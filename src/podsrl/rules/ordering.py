@@ -1,4 +1,4 @@
-"""What the rules share: rewards in order, what decides between equal ones, keeping both ends."""
+"""Helpers of the rules: rewards in order, ties between equal ones, keeping both ends."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What a rule is, and the rules by name: podsrl's own and those of users."""
+"""The definition of a rule, and the rules by name: podsrl's own and those of users."""
 
 import ast
 import functools
@@ -56,7 +56,7 @@ class Rule:
         functools.update_wrapper(self, self.function, updated=())
 
     def __call__(self, rewards_P_N: Any, count: int, seed: Any = None) -> Any:
-        """What the function keeps: `count` rollouts of each prompt, or rows of the batch."""
+        """Keep `count` rollouts of each prompt, or `count` rows of the batch."""
         return self.function(rewards_P_N, count, seed, **self.options)
 
     def __reduce__(self) -> Any:

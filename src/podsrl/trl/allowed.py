@@ -33,7 +33,7 @@ class _Range(NamedTuple):
         return is_enough and value <= self.most
 
     def in_words(self) -> str:
-        """What a message says of them."""
+        """The allowed values, in words for a message."""
         words = f"above {self.least:g}" if self.above else f"{self.least:g} or more"
         if self.most < math.inf:
             words += f", up to {self.most:g}"
@@ -97,7 +97,7 @@ def refuse_values(args: Any) -> None:
 
 
 def _wrong_type(field: Field[Any], kinds: set[str], value: Any) -> str:
-    """What is wrong with the type of a value; "" if nothing is."""
+    """The problem of a value's type; "" if there is none."""
     given = f"{field.name}={value!r}"
     if isinstance(value, str) and kinds & {"int", "float"} and "str" not in kinds:
         yaml = "YAML reads 1e-5 as text, and 1.0e-5 as a number"

@@ -75,7 +75,7 @@ _OF_THE_OPTIMISER = (
 
 
 class Checkpoints:
-    """What podsrl adds to TRL's checkpoints: its own state, and where the sampler was.
+    """The additions to TRL's checkpoints: podsrl's own state, and the place of the sampler.
 
     Rollouts that are still to be trained on, which TRL forgets between two generations, go along.
 
@@ -91,7 +91,7 @@ class Checkpoints:
         self.sampler: Any = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What this process needs, beyond TRL's checkpoint, to go on exactly."""
+        """The state that this process needs beyond TRL's checkpoint, to go on exactly."""
         pods = self._pods
         trainer = pods.trainer
         passes_per_generation = (trainer.args.steps_per_generation or 1) * trainer.num_iterations
@@ -257,7 +257,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
 
 
 def concerning_rollouts(found: Sequence[Change]) -> list[Change]:
-    """Those of the changes with which rollouts of before can't be trained on."""
+    """The changes after which rollouts of before can't be trained on."""
     return [change for change in found if change.concerns_rollouts]
 
 

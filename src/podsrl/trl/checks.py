@@ -1,4 +1,4 @@
-"""What `PODSTrainer` is given is checked before TRL fails on it later, with a riddle.
+"""Checks of what `PODSTrainer` is given, before TRL fails on it later with a riddle.
 
 Arguments and datasets are checked when the trainer is made, reward functions also whenever they are
 called: their errors say which function, at which step, for which completion.
@@ -66,7 +66,7 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
 
 
 def _check_are_functions(reward_funcs: Any, environments: Any) -> None:
-    """Functions, or reward models, which TRL loads where it is given a name."""
+    """Refuse what is no reward function, and no reward model or its name, which TRL loads."""
     if isinstance(reward_funcs, tuple | Mapping):
         raise InvalidInputError(
             f"reward_funcs is a {type(reward_funcs).__name__}; give a function, or a list of them"
@@ -117,7 +117,7 @@ def _check_columns_of_trl(dataset: Any) -> None:
 
 
 def _check_dataset_has_prompts(dataset: Any, environments: Any) -> None:
-    """Without a column of prompts, environments have them: `reset` returns each."""
+    """Refuse a dataset without prompts, unless environments have them: `reset` returns each."""
     columns = getattr(dataset, "column_names", None) or ()
     if environments is None or "prompt" in columns:
         check_prompts(dataset, "train_dataset")
@@ -135,14 +135,14 @@ def _check_number_of_prompts(args: PODSConfig, dataset: Any) -> None:
 
 
 def _check_stream(args: PODSConfig, dataset: Any) -> None:
-    """Refuse a stream of which TRL would train on some prompts several times, and never on others.
+    """Refuse a stream if TRL would train on some of its prompts several times and never on others.
 
-    With a part or more for each process, each one reads parts of its own, so they must be as many
-    for each, and a group must lie within what a process reads at once.
+    A stream in at least as many parts as processes is read in parts: each process reads its own.
+    So every process must have as many parts, and a group must lie within what it reads at once.
 
-    What it reads are blocks of as many batches as there are processes, and each block is repeated
-    R = num_iterations x steps_per_generation times. TRL generates for every R-th batch. Of a block
-    these are all batches, each once, where R and the number of processes have no common divisor.
+    A process reads blocks of W batches, W being the number of processes, and repeats each block
+    R = num_iterations x steps_per_generation times. TRL generates for every R-th batch. These are
+    all batches of the block, each once, if R and W have no common divisor.
     """
     parts = getattr(dataset, "num_shards", 0)
     if hasattr(dataset, "__len__") or not 1 < args.world_size <= parts:
@@ -258,10 +258,12 @@ def _check_model_folder(name: str) -> None:
 
 
 def check_first_prompt(dataset: Any, tokenizer: Any) -> None:
-    """Refuse messages of which the chat template makes nothing, as of an unknown role.
+    """Refuse a dataset whose first prompt the chat template turns into an empty text.
+
+    Templates do so with messages of a role that they don't know.
 
     Args:
-        dataset: The training dataset, of which the first prompt is read; None or a stream: nothing.
+        dataset: The training dataset; None and streams are not looked at.
         tokenizer: The trainer's processing class.
 
     Raises:
@@ -348,7 +350,7 @@ def _check_reset(environment: Any, columns: Sequence[str], name: str) -> None:
 
 
 class _Parameters(NamedTuple):
-    """What a function takes by name."""
+    """The parameters that a function takes by name."""
 
     needed: list[str]  # those without a default
     accepted: set[str]
@@ -356,7 +358,11 @@ class _Parameters(NamedTuple):
 
     @classmethod
     def of(cls, function: Any) -> "_Parameters":
-        """Those of a function; what `inspect.signature` raises where it can't be asked."""
+        """The parameters of a function.
+
+        Raises:
+            TypeError, ValueError: `inspect.signature` can't be asked for them.
+        """
         parameters = inspect.signature(function).parameters.values()
         by_name = [
             parameter
@@ -629,7 +635,7 @@ class _Named:
 
 
 def _as_rewards(values: Any, who: str, step: int, completions: Sequence[Any]) -> list[float]:
-    """What a function returned as one number per completion, NaN where it gave None."""
+    """The rewards of a function as one number per completion, NaN where it gave None."""
     # An array of numpy or torch without a dimension has `__iter__`, too, and can't be iterated.
     is_scalar = getattr(values, "ndim", None) == 0
     is_list = hasattr(values, "__iter__") and not (is_scalar or isinstance(values, str | Mapping))

@@ -179,7 +179,7 @@ class PODSConfig(GRPOConfig):
         return super().place_model_on_device
 
     def selection(self) -> Selection:
-        """How this config selects rollouts; TRL's reward functions are weighted by the trainer."""
+        """The selection of this config; TRL's reward functions are weighted by the trainer."""
         with fields_named(FIELD_NAMES):
             return complete_selection(
                 self.method,
@@ -191,7 +191,7 @@ class PODSConfig(GRPOConfig):
             )
 
     def rounds(self) -> Rounds | None:
-        """How rollouts are generated in rounds; None: all at once.
+        """The rounds in which rollouts are generated; None generates all at once.
 
         Raises:
             InvalidInputError: Rounds don't go together with other settings, or bounds are none.
@@ -210,7 +210,7 @@ class PODSConfig(GRPOConfig):
         return None
 
     def _why_no_rounds_of_prompts(self, prompts: Any) -> str:
-        """What is in the way of rounds of prompts; "" if nothing is."""
+        """The obstacle to rounds of prompts; "" if there is none."""
         selection = self.selection()
         if selection.chosen_rule.is_full is None:
             known = [name for name, rule in RULES.items() if rule.is_full is not None]
@@ -227,15 +227,21 @@ class PODSConfig(GRPOConfig):
         return ""
 
     def _why_no_rounds_of_rollouts(self, rollouts: Any) -> str:
-        """What is in the way of rounds of rollouts; "" if nothing is."""
-        selection = self.selection()
+        """The obstacle to rounds of rollouts; "" if there is none."""
         if self.prompts_per_round is not None:
             return "prompts_per_round is set, too; give one of them"
+
+        selection = self.selection()
         n = selection.num_rollouts
         if not isinstance(rollouts, int) or isinstance(rollouts, bool) or not 1 <= rollouts < n:
             return f"allowed is an integer of 1 <= rollouts_per_round < num_rollouts = {n}"
         if selection.keeps_all:
             return "with num_rollouts = num_generations every rollout is kept, and all are needed"
+
+        return self._why_not_decided_early(selection) or self._why_no_bounds()
+
+    def _why_not_decided_early(self, selection: Selection) -> str:
+        """The reason why no choice is decided early; "" if there is none."""
         if selection.baseline == "group" and not self._compares_with_rounds(selection):
             return (
                 "advantage_baseline='group' compares with all n rollouts; after stopping there are"
@@ -251,11 +257,16 @@ class PODSConfig(GRPOConfig):
                 f"what {selection.rule!r} keeps is decided when all n are there, so no round could"
                 f" be saved; rules that are decided earlier: {', '.join(known)}{hint}"
             )
+        return ""
+
+    def _why_no_bounds(self) -> str:
+        """The reason why the rewards have no bounds to decide by; "" if they have."""
         if self.multi_objective_aggregation != "sum_then_normalize":
             return (
                 "it needs multi_objective_aggregation='sum_then_normalize': what is normalised over"
                 " a group has no bounds, and changes with every rollout"
             )
+
         bounds = self.reward_bounds
         are_two = isinstance(bounds, list | tuple) and len(bounds) == 2
         if not (are_two and all(map(is_number, bounds)) and bounds[0] < bounds[1]):
@@ -323,7 +334,7 @@ class PODSConfig(GRPOConfig):
             raise InvalidInputError(self._why_not_divisible(m, seen, rows)) from error
 
     def _why_not_divisible(self, m: int, seen: int, rows: int) -> str:
-        """What TRL says of rows that are no multiple of m, with the numbers that would do."""
+        """TRL's error about rows that are no multiple of m, with the numbers that would do."""
         pairs = ", as TRL's own check asks for two of a prompt" if m == 1 else ""
         divisors = [d for d in range(2, int(self.num_rollouts or 0) + 1) if rows % d == 0]
         return (
@@ -333,7 +344,7 @@ class PODSConfig(GRPOConfig):
         )
 
     def _rows_in_words(self) -> str:
-        """What the rows of a generation are made of."""
+        """The factors of the number of rows of a generation."""
         steps = int(self.steps_per_generation or 1)
         processes = self.world_size
         if self.generation_batch_size != self.per_device_train_batch_size * steps * processes:
@@ -345,27 +356,43 @@ class PODSConfig(GRPOConfig):
         )
 
     def _check_fields_of_ours(self) -> None:
+        """Refuse wrong values of podsrl's own fields; those of a selection are checked before."""
         for name in ("skip_zero_advantage", "read_prompts_once", "rollout_log", "log_traces"):
             value = getattr(self, name)
             if not isinstance(value, bool | None):
                 raise InvalidInputError(f"{name} must be True or False; got {value!r}")
+
         if self.log_traces and "trackio" not in (self.report_to or ()):
             raise InvalidInputError(
                 "log_traces=True logs to Trackio, so it needs report_to='trackio'; got"
                 f" report_to={self.report_to!r}"
             )
+
+        self._check_rollout_log()
+
+        weights = self.selection_weights
+        if weights is not None and not (isinstance(weights, list) and are_weights(weights)):
+            raise InvalidInputError(
+                "selection_weights must be a list with one finite number per reward function, not"
+                f" all of them 0; got {weights!r}"
+            )
+
+    def _check_rollout_log(self) -> None:
+        """Refuse wrong values of the fields of the rollout log."""
         rows = self.rollout_log_max_rows
         if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
             raise InvalidInputError(
                 f"rollout_log_max_rows must be an integer of at least 1, got {rows!r};"
                 " rollout_log=False switches the log off"
             )
+
         for name in ("rollout_log_tokens", "rollout_log_images"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise InvalidInputError(f"{name} must be an integer of at least 0; got {value!r}")
             if value and not self.rollout_log:
                 raise InvalidInputError(f"{name}={value} needs rollout_log=True")
+
         columns = self.rollout_log_columns
         if columns is not None and not (
             isinstance(columns, list) and all(isinstance(name, str) for name in columns)
@@ -373,12 +400,6 @@ class PODSConfig(GRPOConfig):
             raise InvalidInputError(
                 "rollout_log_columns must be a list of names of the dataset's columns; got"
                 f" {columns!r}"
-            )
-        weights = self.selection_weights
-        if weights is not None and not (isinstance(weights, list) and are_weights(weights)):
-            raise InvalidInputError(
-                "selection_weights must be a list with one finite number per reward function, not"
-                f" all of them 0; got {weights!r}"
             )
 
     def _check_skip_zero_advantage(self) -> None:

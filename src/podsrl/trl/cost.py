@@ -1,4 +1,4 @@
-"""What the first steps of a run say of its cost: one line, for who wonders whether PODS pays."""
+"""The cost of a run by its first steps: one line, for users who wonder whether PODS pays."""
 
 from podsrl.trl.run_state import RunState
 
@@ -27,7 +27,7 @@ class CostOfSteps:
         self._rows = state.rollouts_trained - self._began[1]
 
     def in_words(self, n: int, m: int) -> str | None:
-        """What n rollouts of a prompt cost beside m; None where nothing was measured.
+        """The cost of n rollouts of a prompt beside m, in words; None where nothing was measured.
 
         With g seconds of generating for a rollout and u of updating for a row, a step with m
         rollouts of a prompt takes g + u for each row, and one with n takes (n / m) g + u. As g is

@@ -64,24 +64,24 @@ HostMethod = Callable[..., Any]
 
 
 class DownSampling:
-    """How a trainer selects, what it counts and records, and the generation under way.
+    """The selection of a trainer, its state and records, and the generation under way.
 
     Args:
         trainer: TRL's trainer, constructed.
         args: Its config.
 
     Attributes:
-        settings: How it selects; completed anew for each generation.
+        settings: The settings of the selection, completed anew for each generation.
         state: Counters, flags and clock of the run.
-        exchange: What travels between the processes.
-        recorder: What writes the run's folder.
-        advice: What is likely a mistake, said once.
-        passes: Which rows have a pass.
-        one_reading: What reads a prompt once for all its rollouts.
-        token_values: What takes down the values of tokens for the log; None where none are logged.
-        step_guard: What keeps a step from resting on nothing.
-        checkpoints: What a resumed run goes on from.
-        changes: What a subclass or a user has put before TRL's methods.
+        exchange: The traffic between the processes.
+        recorder: The writer of the run's folder.
+        advice: The warnings of likely mistakes, each said once.
+        passes: The sparing of passes of rows without gradient.
+        one_reading: Reads a prompt once for all its rollouts.
+        token_values: Takes down the values of tokens for the log; None where none are logged.
+        step_guard: Keeps a step from resting on nothing.
+        checkpoints: The state that a resumed run goes on from.
+        changes: The methods that a subclass or a user has put before TRL's.
         generation: The generation that TRL's method is making; None while it makes none.
         completions: The last generation for the update, kept and dropped, for TRL's table.
         traced: The same for Trackio's traces, if they are asked for.
@@ -141,10 +141,12 @@ class DownSampling:
         if not self.trainer.accelerator.is_main_process or self.changes in self._told:
             return
         self._told.add(self.changes)
+
         selection = self.settings.selection
         batch = self.changes.makes_batch
         if selection.keeps_all or not batch:
             return
+
         if self.changes.scores:
             logger.warning(
                 "%s is called with all %d rollouts of a prompt, and %s makes a batch of %d of them:"
@@ -155,6 +157,7 @@ class DownSampling:
                 batch,
                 selection.num_kept,
             )
+
         if selection.across_prompts:
             logger.warning(
                 "%s gets rows that %s keeps across prompts, so the groups of its batch differ in"
@@ -170,7 +173,7 @@ class DownSampling:
 
     @property
     def prompts_of_generation(self) -> int:
-        """How many prompts one generation takes, of all processes."""
+        """The number of prompts of one generation, of all processes."""
         return int(self.trainer.args.generation_batch_size) // self.trainer.num_generations
 
     def next_step(self) -> int:
@@ -178,16 +181,16 @@ class DownSampling:
         return int(self.trainer.state.global_step) + 1
 
     def group_size(self) -> int:
-        """How many rollouts of a prompt a reward function is given, one after the other."""
+        """The number of rollouts of a prompt that reward functions get, one after the other."""
         if self.trainer.model.training:
             return self.settings.selection.num_rollouts
         return self.trainer.num_generations_eval
 
     def own_rows(self, values_R: torch.Tensor) -> torch.Tensor:
-        """What belongs to the rows of this process, in their order, while a batch is made.
+        """Pick the values of this process's rows, in their order, while a batch is made.
 
-        A subclass that remembers what `_calculate_rewards` returned for all n rollouts finds here
-        what of it stands beside the m rows of `_generate_and_score_completions`.
+        A subclass may remember what `_calculate_rewards` returned for all n rollouts. This picks
+        from it what belongs to the m rows of `_generate_and_score_completions`.
 
         Args:
             values_R: A value for each rollout of all processes, gathered as TRL gathers rewards.
@@ -238,7 +241,7 @@ class DownSampling:
             self._of_batch = []
 
     def make_rows(self, inputs: list[dict[str, Any]], of_trl: HostMethod) -> dict[str, Any]:
-        """What TRL's own method makes of dataset rows: the kept ones of n rollouts of each prompt.
+        """Call TRL's own method, and give it the kept ones of n rollouts of each prompt.
 
         Args:
             inputs: The dataset rows, m of each prompt. They are replaced by the rows of what is
@@ -356,7 +359,10 @@ class DownSampling:
         return collected
 
     def _next_places(self, collected: Collected, prompts: int) -> np.ndarray:
-        """Which rollouts the next round generates, shape (P, N); none where all is decided."""
+        """The rollouts of the next round, shape (P, N): True where one is generated.
+
+        None is, once everything is decided.
+        """
         assert self.settings.rounds is not None
         places_P_N = self.settings.rounds.next_places(
             collected.rounds,
@@ -402,7 +408,7 @@ class DownSampling:
     def _generate_rollouts(
         self, generate: HostMethod, asked: Asked, prompts: list[Any], round_: Round
     ) -> Columns:
-        """What `_generate` makes of the prompts of a round, as columns."""
+        """Generate the rollouts of a round with `_generate`, as columns."""
         rows = asked.rows
         n = self.settings.selection.num_rollouts
         if self._has_environments:  # then these are n of each already
@@ -491,7 +497,7 @@ class DownSampling:
         return [made for _, made in self._checked]
 
     def checking_reward_functions(self) -> AbstractContextManager[None]:
-        """Inside, as while an evaluation scores, errors of reward functions say where they are."""
+        """Inside, errors of reward functions say where they are, as while an evaluation scores."""
         return swapped(self.trainer, reward_funcs=self._checked_functions())
 
     def _check_shape(self, by_function_R_F: Any, generated: int) -> None:
@@ -507,7 +513,7 @@ class DownSampling:
             )
 
     def _know_rollouts(self, collected: Collected) -> Rollouts:
-        """What all processes know of all rollouts, and this one's own."""
+        """The numbers of all rollouts, as all processes know them, and this process's rollouts."""
         settings = self.settings
         n = settings.selection.num_rollouts
         tokens_P_N, _, has_image_P_N = np.moveaxis(collected.numbers_P_N_3, -1, 0)
@@ -547,7 +553,11 @@ class DownSampling:
         )
 
     def _cut_off(self, columns: Columns) -> np.ndarray:
-        """Which rollouts TRL's loss masks whole, since they were cut off."""
+        """Mark the rollouts that TRL's loss masks whole, because they were cut off.
+
+        Returns:
+            A boolean for each rollout of `columns`; all False unless TRL masks such rollouts.
+        """
         completions = columns["completion_ids"] or ()
         if not self.trainer.mask_truncated_completions:
             return np.zeros(len(completions), dtype=bool)
@@ -557,7 +567,7 @@ class DownSampling:
     # ---- selected -> handed over
 
     def _select(self, rollouts: Rollouts) -> KeptRows:
-        """Which rollouts of all prompts are kept; the same on every process."""
+        """Select the rollouts to keep of all prompts; every process keeps the same."""
         settings = self.settings
         if self.state.rollouts_generated == 0 and self._is_main:
             prompts = len(rollouts.tokens_P_N)
@@ -605,7 +615,7 @@ class DownSampling:
     # ---- finished
 
     def _checked_kept(self, generation: Generation, output: dict[str, Any]) -> KeptRows:
-        """What is kept, if TRL has gone on with it."""
+        """The kept rows, after a check that TRL has gone on with them."""
         kept = generation.kept
         if kept is None:
             raise UnsupportedError(
@@ -674,7 +684,7 @@ class DownSampling:
             self.host.metrics[name][-1] = value
 
     def _finish(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """After a subclass has seen the batch: what it is trained with is logged; rows leave it."""
+        """Log what a batch is trained with, after a subclass has seen it, and take out rows."""
         self.completions = None
         self.state.batch_is_scored = False
         first = 0
@@ -685,7 +695,7 @@ class DownSampling:
         return self.passes.shorten(self.settings, batch)
 
     def _kept_of(self, batch: dict[str, Any]) -> list[KeptRows]:
-        """What is kept in a batch: of the last generation, or of all one after the other."""
+        """The kept rows of a batch: of the last generation, or of all one after the other."""
         kept = [generation.kept for generation in self._of_batch if generation.kept is not None]
         who = self.changes.makes_batch or "TRL's method"
         if not kept:
@@ -723,7 +733,7 @@ class DownSampling:
     def _advantages_of(self, kept: KeptRows, batch: dict[str, Any], rows: slice) -> np.ndarray:
         """The advantages that the update is made with, shape (P, N); 0 where nothing is kept.
 
-        Of a subclass's advantages of each token it is the mean over the tokens that count.
+        Where a subclass gives each token its own, a row has their mean over the tokens that count.
         """
         own_K = batch["advantages"][rows]
         if own_K.dim() > 1:

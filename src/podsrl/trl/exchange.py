@@ -1,4 +1,4 @@
-"""Which process makes which rollouts, which of them it trains on, and what travels in between.
+"""The places of rollouts: who generates which, who trains on which, and what travels in between.
 
 | word | meaning |
 |---|---|
@@ -78,13 +78,17 @@ class Round:
         return [place for places in self.by_process for place in places]
 
     def padded(self, process: int) -> list[int]:
-        """What a process generates, as many places as the others."""
+        """The places that a process generates, as many as those of any other."""
         own = list(self.by_process[process])
         last = own[-1] if own else share_of(self.total, process, len(self.by_process))[-1]
         return own + [last] * (self._longest - len(own))
 
     def without_padding(self, values_R: torch.Tensor) -> torch.Tensor:
-        """What was gathered of all processes, in the order of `places`."""
+        """The gathered values of all processes, without those of padding, in the order of `places`.
+
+        Args:
+            values_R: The values of all processes, with their padding.
+        """
         if not self.is_padded:
             return values_R
         indices = [
@@ -157,7 +161,7 @@ def _own_copy(row: Any, prompt: Any) -> Pair:
 
 
 class Move(NamedTuple):
-    """How many rows go from one process to another."""
+    """A number of rows that go from one process to another."""
 
     source: int
     target: int
@@ -209,11 +213,11 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Moves:
-    """Which kept rollouts each process trains on, and which of them move to it.
+    """The rows of each process, and the kept rollouts that move to it.
 
     Args:
         by_process: The places of each process's rows, ascending.
-        moved: Those of them that another process generated.
+        moved: The places that another process generated.
     """
 
     by_process: list[list[int]]
@@ -226,7 +230,14 @@ class Moves:
 
 
 def moves_of(kept_P_N: np.ndarray, world: int) -> Moves:
-    """Which process trains on which of the kept rollouts; a process gives away its last ones."""
+    """Share the kept rollouts out, so that every process trains on as many.
+
+    A process with too many gives away its last ones.
+
+    Args:
+        kept_P_N: True for the kept rollouts, shape (P, N).
+        world: The number of processes.
+    """
     kept = np.flatnonzero(kept_P_N)
     by_process = []
     for process in range(world):
@@ -248,7 +259,7 @@ def moves_of(kept_P_N: np.ndarray, world: int) -> Moves:
 
 
 class Exchange:
-    """What travels between the processes of a trainer; each method is called by all of them.
+    """The traffic between the processes of a trainer; each method is called by all of them.
 
     Args:
         process, world: The number of this process, and how many there are.
@@ -267,9 +278,13 @@ class Exchange:
         return share_of(total, self.process, self.world)
 
     def gather_numbers(self, numbers: np.ndarray, round_: Round) -> np.ndarray:
-        """Numbers of this process's rollouts, of shape (its rollouts, k), as those of a round.
+        """Gather k numbers of each rollout of a round from all processes.
 
         They are the one thing that grows with all rollouts on every process: 8 k bytes for each.
+
+        Args:
+            numbers: The numbers of this process's rollouts, shape (its rollouts, k).
+            round_: The round; the result is in the order of its places.
         """
         gathered = gather(torch.from_numpy(numbers).to(self.device))
         return round_.without_padding(gathered).cpu().numpy()
@@ -296,18 +311,18 @@ class Exchange:
                 )
 
     def of_first(self, mask: np.ndarray) -> np.ndarray:
-        """The first process's mask."""
+        """Send the first process's mask to all."""
         if self.world == 1:
             return mask
         sent = torch.from_numpy(mask.astype(np.uint8)).to(self.device)
         return broadcast(sent).cpu().numpy().astype(bool)
 
     def refuse_what_cannot_move(self, columns: Columns, every: int) -> None:
-        """In the first generation: is there anything in the rollouts that no process can send?
+        """Refuse rollouts with values that no process can send; asked in the first generation.
 
         Args:
-            columns: What this process generated.
-            every: Which of its rollouts are tried: each n-th, one of a prompt.
+            columns: The columns of the rollouts that this process generated.
+            every: The distance between two rollouts that are tried: n tries one of each prompt.
 
         Raises:
             UnsupportedError: On all processes, as one of them holds such a thing.
@@ -328,8 +343,8 @@ class Exchange:
         """The columns of this process's rows, from those of the rollouts that it generated.
 
         Args:
-            columns: Those of the rollouts that it generated.
-            moves: What goes where.
+            columns: The columns of the rollouts that it generated.
+            moves: The rows of each process, and those that move.
             places: The places of these rollouts.
 
         Raises:
@@ -420,7 +435,7 @@ def _packed(value_of: Mapping[str, Mapping[int, Any]], places: Sequence[int]) ->
 
 
 def _unpacked(data: bytes) -> dict[str, list[Any]]:
-    """What `_packed` was given, a list for each column."""
+    """The columns that `_packed` was given, as lists."""
     columns = pickle.loads(data)  # of another process of this very run
     for name in OF_EACH_TOKEN.keys() & columns.keys():
         columns[name] = [None if values is None else values.tolist() for values in columns[name]]
@@ -441,7 +456,7 @@ def _as_array(values: Any, kind: type[np.number]) -> np.ndarray | None:
 
 
 def _unmovable(columns: Columns, every: int) -> str:
-    """What can't be sent to another process, and why; "" if there is nothing."""
+    """The first value that can't be sent to another process, and why; "" if all can."""
     for name, values in columns.items():
         if values is None or name in OF_EACH_TOKEN:
             continue

@@ -23,7 +23,7 @@ from podsrl.trl.rows import Columns
 
 @dataclass(frozen=True, repr=False)
 class Asked:
-    """What TRL's method was given.
+    """The request of TRL's method.
 
     Args:
         rows: The dataset rows of this process; with environments n of each prompt, else m. It is
@@ -41,18 +41,18 @@ class Asked:
 class Rollouts:
     """All rollouts of a generation: P prompts with up to N rollouts each, generated and scored.
 
-    Of all of them a process has numbers; the rollouts themselves it has of its own share.
+    A process has the numbers of all of them, and the rollouts themselves of its own share.
 
     Args:
         step: The optimiser steps that were done before it.
-        index: Which generation for that step it is, from 0.
-        columns: "row" (of the dataset), "prompt", what `_generate` returned, extra logs: of the
-            rollouts that this process generated.
-        places: Their places, ascending.
-        by_function_P_N_F: What each reward function gave, where TRL's are; NaN where it gave none.
-        rewards: The same as numbers, with what follows for selection and advantages.
+        index: The number of this generation among those for the step, from 0.
+        columns: The columns of the rollouts that this process generated: "row" (of the dataset),
+            "prompt", what `_generate` returned, extra logs.
+        places: The places of these rollouts, ascending.
+        by_function_P_N_F: The rewards by function, on the device of TRL's; NaN where there is none.
+        rewards: The same rewards as numbers, with what follows for selection and advantages.
         tokens_P_N: The number of prompt and completion tokens of every rollout.
-        has_image_P_N: Which rollouts have an image; None where no column of any process has any.
+        has_image_P_N: True for a rollout with an image; None where no process has any image.
         round_P_N: The round of each rollout, from 0, and -1 where it was not generated; None where
             everything is generated at once.
     """
@@ -78,11 +78,11 @@ class Rollouts:
 
 @dataclass(frozen=True, repr=False)
 class KeptRows:
-    """The rollouts of a generation that the update sees, and which process trains on which.
+    """The rollouts of a generation that the update sees, shared out to the processes.
 
     Args:
         rollouts: All that were generated.
-        selected: What is kept of them, and what follows from it.
+        selected: The kept ones, with their advantages.
         process, world: The number of this process, and how many there are.
     """
 
@@ -98,7 +98,7 @@ class KeptRows:
 
     @cached_property
     def moves(self) -> Moves:
-        """Which process trains on which of them, and which of them move for that."""
+        """The share of each process in the kept rollouts, and the moves that this takes."""
         return moves_of(self.kept_P_N, self.world)
 
     @property
@@ -146,7 +146,7 @@ class KeptRows:
 
 @dataclass(repr=False)
 class Generation:
-    """How far a generation is: what TRL asked for, and once it is chosen what is kept."""
+    """A generation under way: TRL's request, and the kept rows once they are selected."""
 
     asked: Asked
     kept: KeptRows | None = None

@@ -268,7 +268,7 @@ def setting(generation_config: GenerationConfig, model: Any, name: str) -> Any:
 
 
 def _why_of_cache(model: Any) -> str:
-    """What of a model's cache can't be copied from row to row; "" if nothing is in the way."""
+    """The part of a model's cache that can't be copied from row to row; "" if there is none."""
     name = type(model).__name__
     config = model.config
     if config.is_encoder_decoder:
@@ -294,7 +294,7 @@ def _why_of_cache(model: Any) -> str:
 
 
 def _why_of_rows(model: Any) -> str:
-    """What makes rows of one prompt differ while it is read, or all processes read together."""
+    """The reason why rows of one prompt differ while it is read, or all processes read together."""
     if _is_spread(model):
         return _SPREAD
     if chance := _chance_in(model):
@@ -352,12 +352,12 @@ def _first_rows(
 
 
 def _tokens_in(layer: Any) -> int:
-    """How many tokens a layer of a cache has seen."""
+    """The number of tokens that a layer of a cache has seen."""
     return int(layer.get_seq_length()) if layer.is_initialized else 0
 
 
 def _one_token(generation_config: GenerationConfig) -> GenerationConfig:
-    """How prompts are read: one token, without drawing a random number.
+    """The settings by which prompts are read: one token, without drawing a random number.
 
     What samples is set to what it is by default, so that transformers does not warn that the
     model's own settings have no effect.

@@ -204,7 +204,7 @@ _ANSWERS = ("answer", "solution", "ground_truth", "target", "gold", "label")
 
 
 def _right_answer(row: Mapping[str, Any]) -> Any:
-    """What is likely the right answer of a dataset row; None if no column has such a name."""
+    """The likely right answer of a dataset row; None if no column has such a name."""
     return next((row[name] for name in _ANSWERS if row.get(name) is not None), None)
 
 
@@ -214,7 +214,7 @@ _LONGEST_TEXT = 1_000
 
 
 def _data_of(row: Mapping[str, Any], chosen: list[str] | None) -> str | None:
-    """What a dataset row says of its rollouts, as a JSON object; None if that is nothing.
+    """The columns of a dataset row to log, as a JSON object; None if there are none.
 
     It has the row's texts, which are cut where they are long, numbers and truth values. The prompt
     has a column of its own.

@@ -1,4 +1,4 @@
-"""What is told of a generation: metrics, advice, and TRL's table of completions.
+"""The reports of a generation: metrics, advice, and TRL's table of completions.
 
 * TRL's metrics of rewards, over all n rollouts, and podsrl's, of what the update sees.
 * Advice: what would cost a day in silence, said once.
@@ -103,7 +103,7 @@ def _share_without_spread(rollouts: Rollouts, settings: Settings) -> float:
 
 
 def pods_metrics(kept: KeptRows, advantages_P_N: np.ndarray | None = None) -> dict[str, float]:
-    """What the update sees of a generation, under `pods/`.
+    """The metrics of what the update sees of a generation, under `pods/`.
 
     Args:
         kept: What is kept.
@@ -321,7 +321,7 @@ class Advice:
 
 
 def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) -> Logs:
-    """What TRL's trainer holds of a generation for its table, followed by the dropped rollouts.
+    """The columns that TRL holds for its table, followed by those of the dropped rollouts.
 
     All processes must call it, as TRL gathers texts, too. Beside what TRL holds there are "groups",
     the number of each rollout's prompt, and "reward", the weighted sum.
@@ -347,7 +347,7 @@ def with_dropped(logs: Mapping[str, Any], selected: KeptRows, tokenizer: Any) ->
         return gathered
 
     def texts_of_dropped(name: str) -> list[Any]:
-        """What TRL logs of a kept one: the conversation, or before TRL 1.15 its text."""
+        """The dropped ones as TRL logs kept ones: as conversations, before TRL 1.15 as texts."""
         logged = logs[name]
         conversations = rollouts.columns[name] or ()
         if not logged or not conversations or type(logged[-1]) is type(conversations[0]):

@@ -23,14 +23,14 @@ from podsrl.selection import Selection
 from podsrl.trl.exchange import Round
 from podsrl.trl.rows import Columns
 
-#: Of each rollout: its tokens, whether it was cut off, whether it has an image.
+#: The numbers of a rollout: its tokens, whether it was cut off, whether it has an image.
 _NUMBERS = 3
 #: The round of a rollout that was not generated.
 _NOT_GENERATED = -1
 
 
 class Rounds(Protocol):
-    """How a generation is cut into rounds.
+    """The cut of a generation into rounds.
 
     Attributes:
         of_whole_groups: Whether a round has all n rollouts of its prompts.
@@ -41,15 +41,18 @@ class Rounds(Protocol):
     def next_places(
         self, made: int, rewards: Rewards | None, selection: Selection, prompts: int, step: int
     ) -> np.ndarray:
-        """Which rollouts the next round generates, shape (P, N); none where all is decided.
+        """The rollouts of the next round; none, once everything is decided.
 
         Args:
             made: The number of rounds so far.
             rewards: The rewards so far, NaN for rollouts that were not generated; None before the
                 first round.
-            selection: What is selected, and how.
+            selection: The settings of the selection.
             prompts: The number of prompts P.
             step: The optimiser step, for messages.
+
+        Returns:
+            True for each rollout that is generated, shape (P, N).
 
         Raises:
             RewardError: A reward lies outside its bounds.
@@ -93,7 +96,7 @@ class RolloutRounds:
         return open_P[:, None] & is_next_N
 
     def _open(self, rewards: Rewards, selection: Selection, step: int) -> np.ndarray:
-        """Which prompts another rollout could change the choice of, shape (P,)."""
+        """Mark the prompts whose choice another rollout could change, shape (P,)."""
         scores_P_N = _at_bounds(_surely_scored(rewards), self.bounds)
         to_come_P = np.zeros(len(scores_P_N), dtype=np.int64)
         if rewards.generated_P_N is not None:
@@ -161,7 +164,7 @@ class PromptRounds:
 
 
 def _surely_scored(rewards: Rewards) -> np.ndarray:
-    """What the rule sees of rollouts that every function scored, NaN for all others.
+    """The rule's scores of rollouts that every function scored, NaN for all others.
 
     Whether another one counts may depend on rollouts of its prompt that are still to come.
     """
@@ -179,7 +182,7 @@ def _at_bounds(scores_P_N: np.ndarray, bounds: tuple[float, float]) -> np.ndarra
 
 
 class Collected:
-    """What is known of a generation so far; numbers of all rollouts, and rollouts of one process.
+    """A generation as far as it is made: numbers of all rollouts, and rollouts of one process.
 
     Args:
         num_prompts, num_rollouts: Prompts of all processes, and rollouts of each.
@@ -228,7 +231,7 @@ class Collected:
 
     @property
     def by_function_P_N_F(self) -> torch.Tensor:
-        """What each reward function gave; NaN where it gave none, or nothing was generated."""
+        """The rewards by function; NaN where it gave none, or nothing was generated."""
         assert self._by_function is not None, "no round was added"
         return self._by_function.view(*self._shape, -1)
 

@@ -40,7 +40,7 @@ EXTRA = "extra/"  # before the names of columns that reward functions gave to `l
 def columns_of(
     rows: list[dict[str, Any]], prompts: Sequence[Any], generated: Sequence[Any]
 ) -> Columns:
-    """What TRL's `_generate` returned for these dataset rows and prompts, by name.
+    """The results of TRL's `_generate` for these dataset rows and prompts, as columns by name.
 
     Fields that a `rollout_func` added go into the rows, where reward functions look for them, as
     TRL does it.
@@ -85,7 +85,7 @@ def generated_for_trl(columns: Columns, images_in_dataset: bool) -> tuple[Any, .
 
 
 def take_extra_logs(pending: dict[str, Any], rollouts: int, drops: bool) -> Columns:
-    """What the reward functions gave to `log_extra`, as columns beside the others.
+    """Take what reward functions gave to `log_extra`, as columns beside the others.
 
     TRL would log them beside the rows that it goes on with, so they are taken out of `pending`, and
     those of the kept rollouts are put back.
@@ -116,7 +116,7 @@ def take_extra_logs(pending: dict[str, Any], rollouts: int, drops: bool) -> Colu
 
 
 def extra_logs_of(columns: Columns) -> dict[str, list[Any]]:
-    """What `take_extra_logs` took, of these rows."""
+    """The columns of these rows that `take_extra_logs` took."""
     return {
         name.removeprefix(EXTRA): list(values or ())
         for name, values in columns.items()
@@ -142,7 +142,7 @@ def filled(columns: Columns, names: Iterable[str], rollouts: int) -> Columns:
 
 
 def numbers_of(columns: Columns, cut_off: np.ndarray) -> np.ndarray:
-    """What every process knows of each rollout beside its rewards, shape (rollouts, 3).
+    """The numbers of each rollout that every process knows beside its rewards, shape (rollouts, 3).
 
     Its tokens with those of its prompt, whether TRL's loss leaves it out because it was cut off,
     and whether it has an image.

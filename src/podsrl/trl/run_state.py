@@ -1,4 +1,4 @@
-"""What a run counts and remembers between its steps: one owner, which saves and restores it."""
+"""The state of a run between its steps, with one owner, which saves and restores it."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -48,11 +48,11 @@ class RunState:
         self.clock.training_seconds = 0.0
 
     def totals(self) -> dict[str, int]:
-        """What is counted over all steps."""
+        """The counts over all steps."""
         return {name: getattr(self, name) for name in TOTALS}
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run goes on from; at a checkpoint no step is under way."""
+        """The state that a resumed run goes on from; at a checkpoint no step is under way."""
         return {
             **self.totals(),
             "batch_is_scored": self.batch_is_scored,

@@ -34,6 +34,7 @@ from trl import GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from podsrl.errors import UnsupportedError
+from podsrl.trl.messages import logger
 from podsrl.trl.spare_passes import log_probs_of_rows
 from podsrl.trl.steady import checkpointing_paused
 
@@ -145,7 +146,7 @@ class Seam(GRPOTrainer):
 
 
 class Host:
-    """What podsrl reads and sets of TRL's trainer beyond its public attributes.
+    """The attributes of TRL's trainer that podsrl reads and sets beside the public ones.
 
     Args:
         trainer: TRL's trainer; its public attributes are read from it directly.
@@ -325,7 +326,7 @@ class Host:
 
     @property
     def logs(self) -> Any:
-        """What TRL holds of rollouts for its table of completions."""
+        """The columns of rollouts that TRL holds for its table of completions."""
         return self.trainer._logs
 
     def logging(self, logs: dict[str, Any]) -> AbstractContextManager[None]:
@@ -334,7 +335,7 @@ class Host:
 
     @property
     def pending_extra_logs(self) -> dict[str, Any]:
-        """What reward functions gave to `log_extra` in this generation."""
+        """The values that reward functions gave to `log_extra` in this generation."""
         pending: dict[str, Any] = self.trainer._pending_extra_logs
         return pending
 
@@ -418,7 +419,7 @@ def engine_for_rollouts(num_rollouts: int, num_generations: int) -> AbstractCont
 
 @dataclass(frozen=True)
 class Changes:
-    """What of TRL's methods a subclass, or its user on this very trainer, has put something before.
+    """The methods of TRL that a subclass, or a user on this very trainer, has replaced or wrapped.
 
     Args:
         makes_batch: Who makes a batch, such as "Mine._generate_and_score_completions"; "" if nobody
@@ -490,6 +491,25 @@ def refuse_what_stands_behind(trainer: "Seam") -> None:
                     f"{owner.__name__}.{method} stands behind podsrl's own in {name}, which would"
                     f" replace what it does: write class {name}({owner.__name__}, PODSTrainer)"
                 )
+
+
+def tell_of_replaced_trainer() -> None:
+    """Warn where somebody has put another class in the place of `trl.GRPOTrainer`.
+
+    podsrl's trainer inherits the class that was there when podsrl was imported, so it has nothing
+    of one that came later. A trainer of podsrl's in that place, as `pods compare` puts one there
+    for a script, is no other one.
+    """
+    current = trl.GRPOTrainer
+    is_ours = isinstance(current, type) and issubclass(current, Seam)
+    if current is GRPOTrainer or is_ours:
+        return
+    logger.warning(
+        "trl.GRPOTrainer is now %r, put there after podsrl was imported, so PODSTrainer has nothing"
+        " of it: put it there before podsrl.trl is imported, or inherit both, that class first, as"
+        " in class Both(Mine, PODSTrainer)",
+        current,
+    )
 
 
 def _is_of_podsrl(owner: type) -> bool:

@@ -1,4 +1,4 @@
-"""How a trainer selects: one object, completed for each generation from what the trainer then says.
+"""The settings of a trainer's selection, completed from the trainer for each generation.
 
 A callback may change the trainer or its `args` in the middle of a run. What it changes counts from
 the next generation on, or is refused by its name.
@@ -20,7 +20,7 @@ from podsrl.trl.seam import Changes, Seam
 
 @dataclass(frozen=True)
 class Settings:
-    """How a trainer selects, and what that rests on.
+    """The settings of a trainer's selection, complete.
 
     Args:
         selection: What is generated and kept.
@@ -74,7 +74,7 @@ class Settings:
 
     @property
     def passes_in_words(self) -> str:
-        """Which rows have a pass, for the log."""
+        """The rows that have a pass, in words for the log."""
         return passes_in_words(self.skip_zero_advantage, self.why_all_pass)
 
     def in_words(self) -> dict[str, str]:
@@ -82,7 +82,7 @@ class Settings:
         return {name: str(value) for name, value in self._by_name().items()}
 
     def changes_from(self, before: "Settings") -> list[str]:
-        """What is otherwise than before, for the log."""
+        """The changes since other settings, in words for the log."""
         now, then = self._by_name(), before._by_name()
         return [
             f"{name} is {value} (before: {then[name]})"
@@ -229,7 +229,7 @@ def _reads_once(args: PODSConfig, selection: Selection) -> bool:
 
 
 def _why_of_model(trainer: Any) -> str:
-    """What of the model or its loss gives every row a gradient; "" if nothing does."""
+    """The part of the model or its loss that gives every row a gradient; "" if there is none."""
     if getattr(trainer, "aux_loss_enabled", False):
         return "a mixture of experts has a loss of its own"
     if getattr(trainer, "use_liger_kernel", False):  # before TRL 1.16

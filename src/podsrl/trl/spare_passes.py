@@ -33,7 +33,7 @@ _PER_TOKEN_LOSSES = ("dapo", "cispo", "vespo")
 
 
 class PassSparing:
-    """Which rows of a trainer's batches have a pass.
+    """The rows of a trainer's batches that have a pass.
 
     Args:
         trainer: TRL's trainer, whose loss and engine say where passes can be spared.
@@ -106,7 +106,7 @@ class PassSparing:
 def log_probs_of_rows(
     rows: torch.Tensor | None, compute: Callable[..., Any], model: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """What TRL computes, of some rows alone; the values of the others are 0.
+    """Compute TRL's values of some rows alone; those of the others are 0.
 
     Args:
         rows: The indices of the rows; None: all.

@@ -1,4 +1,4 @@
-"""What transformers and accelerate let grow with the steps of a run, kept as it is.
+"""Holding steady what transformers and accelerate let grow with the steps of a run.
 
 * TRL switches gradient checkpointing off and on around generation, and once more around log-probs
   without a gradient. Whenever it is switched on, transformers' `enable_input_require_grads` adds a

@@ -29,7 +29,7 @@ _UNFINISHED = "�"  # what a tokenizer makes of a part of a character
 
 @dataclass(frozen=True)
 class _Call:
-    """What one call of `generate` made.
+    """The tokens and values of one call of `generate`.
 
     Args:
         length: The tokens of the longest completion.
@@ -218,7 +218,7 @@ class TokenEnds:
         return ends
 
     def _pieces_of_parts(self, ids: list[int]) -> Iterator[str]:
-        """What each of these tokens adds to a text; none of them is whole characters by itself."""
+        """The text that each of these tokens adds; none of them is whole characters by itself."""
         done = ""
         for number in range(1, len(ids) + 1):
             text = self._decode(ids[:number])

@@ -26,7 +26,12 @@ from podsrl.trl.down_sampling import DownSampling
 from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.recorder import PAPER
 from podsrl.trl.reporting import beside_the_training_table, write_to_tensorboard
-from podsrl.trl.seam import Seam, engine_for_rollouts, refuse_what_stands_behind
+from podsrl.trl.seam import (
+    Seam,
+    engine_for_rollouts,
+    refuse_what_stands_behind,
+    tell_of_replaced_trainer,
+)
 from podsrl.trl.steady import input_hooks_replaced, loaders_forgotten
 from podsrl.trl.traces import log_traces
 
@@ -120,6 +125,8 @@ class PODSTrainer(Seam):
         self.reward_func_names = told_apart(self.reward_func_names)
         show_messages()
         refuse_what_stands_behind(self)
+        if self.accelerator.is_main_process:
+            tell_of_replaced_trainer()
         self.pods = DownSampling(self, args)
         if self.environment_factories is not None:
             check_environments(self.pods.host.environment_pool, train_dataset, "train_dataset")

@@ -1,4 +1,4 @@
-"""Which TRL podsrl works with; it is told before anything of another one fails with a riddle."""
+"""The check of TRL's version, before something of an untested one fails with a riddle."""
 
 import logging
 

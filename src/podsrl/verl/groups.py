@@ -1,4 +1,4 @@
-"""Which rows of a verl batch are kept, as its config says. Nothing here needs verl."""
+"""Selecting the rows of a verl batch, as its config says. Nothing here needs verl."""
 
 import logging
 import math
@@ -212,7 +212,7 @@ class SelectedGroups:
         return advantage_of
 
     def metrics(self) -> dict[str, float]:
-        """What the update sees of the groups, under the names that every host logs."""
+        """The metrics of what the update sees of the groups, by the names that every host logs."""
         return self.selected.metrics(
             [[rollout.tokens for rollout in group] for group in self.groups]
         )
@@ -237,7 +237,7 @@ def select(
 
 
 def joined(updates: Sequence[SelectedGroups]) -> SelectedGroups:
-    """What several updates of one step selected, as one."""
+    """Join the selections of several updates of one step."""
     if len(updates) == 1:
         return updates[0]
     groups = [group for update in updates for group in update.groups]

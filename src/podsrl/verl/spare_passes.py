@@ -1,4 +1,4 @@
-"""Which kept rows of a verl batch have no pass. Nothing here needs verl.
+"""Sparing the passes of kept rows without gradient in verl. Nothing here needs verl.
 
 A zero-advantage row has no gradient, so the update is the same without it, as long as each
 mini-batch keeps its rows and its divisor. Rows are left out before old log-probs: all of a method's
@@ -33,13 +33,13 @@ class Sparing:
 
     @property
     def in_words(self) -> str:
-        """Which rows have a pass, for the log."""
+        """The rows that have a pass, in words for the log."""
         return passes_in_words(self.is_on, self.why_all_pass)
 
 
 @dataclass(frozen=True)
 class KeptRow:
-    """What decides whether a row has a pass.
+    """The values of a row that decide whether it has a pass.
 
     Args:
         key: verl's.
@@ -122,7 +122,7 @@ def why_all_rows_pass(config: Mapping[str, Any]) -> str:
 
 
 def divisor_of(config: Mapping[str, Any]) -> str:
-    """What verl divides the loss of a mini-batch by: its "tokens", its "rows", or "nothing"."""
+    """The divisor of the loss of a mini-batch in verl: its "tokens", its "rows", or "nothing"."""
     actor = config["actor_rollout_ref"]["actor"]
     if (actor.get("policy_loss") or {}).get("loss_mode") == "sapo":  # whatever the mode says
         return "rows"
@@ -165,7 +165,7 @@ def refuse_uneven_micro_batches(config: Mapping[str, Any], num_kept: int) -> Non
 
 @dataclass(frozen=True)
 class Passes:
-    """Which rows of a batch have a pass.
+    """The rows of a batch that have a pass.
 
     Args:
         rows: All rows of the batch: the kept ones, and those that verl added.
@@ -271,7 +271,7 @@ def advantage_metrics(rows: Sequence[KeptRow]) -> dict[str, float]:
 
 
 def _weight(rows: Sequence[KeptRow], places: Sequence[int], divisor: str) -> int:
-    """What verl divides the loss of these rows by."""
+    """The number that verl divides the loss of these rows by."""
     if divisor == "tokens":
         return sum(rows[place].trained_tokens for place in places)
     return len(places) if divisor == "rows" else 1

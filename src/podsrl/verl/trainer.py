@@ -42,7 +42,7 @@ _TOKENS_AT_ONCE = 2 << 20
 
 @dataclass(frozen=True)
 class _Update:
-    """What was sampled for one update and selected; a step of `separate_async` has several."""
+    """The samples of one update, and their selection; a step of `separate_async` has several."""
 
     chosen: SelectedGroups
     seconds: float  # that the selection took, without the writing of rollouts
@@ -274,7 +274,7 @@ class _DownSampling(v1.PPOTrainer):
             actor.ppo_mini_batch_size = mini_batch_prompts
 
     def _pods_select(self, batch: Any) -> SelectedGroups:
-        """What the update shall see of the rollouts of the batch."""
+        """Select the rollouts of the batch that the update shall see."""
         is_seeded = self.pods_selection.seed is not None
         fields = ["num_turns", "extra_fields"]
         if is_seeded:
@@ -312,7 +312,7 @@ class _DownSampling(v1.PPOTrainer):
         return batch.select_keys([key for key in batch.keys if key in keys])
 
     def _pods_passes(self) -> Passes | None:
-        """Which rows of what is trained now have a pass; None: all."""
+        """The rows of the current update that have a pass; None if all have one."""
         return self._pods_step[-1].passes if self._pods_step else None
 
     def _pods_spare_passes(
@@ -353,7 +353,7 @@ class _DownSampling(v1.PPOTrainer):
         return batch.select_keys([batch.keys[place] for place in order]), passes
 
     def _pods_kept_rows(self, batch: Any, chosen: SelectedGroups) -> list[KeptRow]:
-        """What decides of each row of the batch whether it has a pass."""
+        """The values that decide for each row of the batch whether it has a pass."""
         advantage_of = chosen.advantages_of_rows()
         trained_tokens = [int(mask.sum()) for mask in _by_token(batch, batch.keys, "response_mask")]
         return [

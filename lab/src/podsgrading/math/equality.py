@@ -248,7 +248,7 @@ def _interval(node: Node) -> sympy.Interval:
 
 
 def _solutions(node: Node) -> tuple[sympy.Set, sympy.Symbol]:
-    """What a chain of relations, a < x < b, allows, and its one variable."""
+    """The solutions of a chain of relations, a < x < b, and its one variable."""
     parts = [_leaf(child) for child in node.children]
     symbols = set().union(*(part.free_symbols for part in parts))
     if len(symbols) != 1:

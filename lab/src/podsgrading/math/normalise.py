@@ -303,7 +303,7 @@ _NUMBER_SETS = {
 
 
 class Claim(NamedTuple):
-    """What an answer says, and for which numbers.
+    """The claim of an answer, and the numbers that it holds for.
 
     value: the answer without its clause.
     domain: the set of numbers or the bound that the clause names; "" without one.

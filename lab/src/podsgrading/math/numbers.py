@@ -325,7 +325,7 @@ def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
-    """What a match of `_NUMBER` is worth; None for a denominator of 0, or "1.5 1/2"."""
+    """The value of a match of `_NUMBER`; None for a denominator of 0, or "1.5 1/2"."""
     whole = re.sub(r"[^0-9]", "", match["whole"] or "0")
     decimals = match["decimals"] or match["bare"] or ""
     value = Fraction(whole + decimals)

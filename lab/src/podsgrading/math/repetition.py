@@ -81,7 +81,7 @@ def _has_bracket(expression: sympy.Expr) -> bool:
 
 
 def _factors(expression: sympy.Expr) -> int:
-    """How many factors with letters a product has; (x + 1)^2 has two."""
+    """The number of a product's factors with letters; (x + 1)^2 has two."""
     count = 0
     for factor in sympy.Mul.make_args(_evaluated(expression)):
         base, exponent = factor.as_base_exp()

@@ -159,6 +159,7 @@ def _compare_config(args: argparse.Namespace) -> int:
     with needed("trl"):
         from podslab.comparison.comparison import Shard, open_comparison, refuse_foreign
         from podslab.comparison.comparison_config import parse_comparison
+        from podslab.comparison.decision import decide
         from podslab.comparison.run_comparison import Progress, compare, failures
         from podslab.training.config_file import read_config
 
@@ -184,9 +185,12 @@ def _compare_config(args: argparse.Namespace) -> int:
         return 1
 
     print(f"{outcome.done} runs finished in {spec.folder}")
-    if outcome.decision is not None:
-        outcome.decision.write(spec.folder)
-        print("\n".join(["", *outcome.decision.lines(), ""]))
+    decision = None
+    if outcome.is_whole:
+        decision = decide(spec, outcome.looked.seeds, outcome.looked.level)
+    if decision is not None:
+        decision.write(spec.folder)
+        print("\n".join(["", *decision.lines(), ""]))
     print(f"report      pods report {spec.folder} --out {spec.folder / 'report'}")
     return 0
 

@@ -110,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
         print("pods demo: not all runs finished; the same command runs the rest", file=sys.stderr)
         return 1
 
+    # A seed or two decide nothing, so there is a table with sentences, without intervals.
     comparison = load_comparison([spec.folder], Choices())
     curves = {arm.name: arm.curves for arm in comparison.arms}
     print(f"\n{summary(arm_rows(comparison, _labels(spec)), spec.amount, curves)}\n")
@@ -141,7 +142,7 @@ def summary(arms: Sequence["ArmRow"], seconds: float, curves: Mapping[str, "ArmC
 
 
 def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
-    """What will be done, and how long that takes."""
+    """The introduction: what will be done, and how long that takes."""
     from podslab.comparison.comparison import RunKey
     from podslab.training.preview import Preview
 

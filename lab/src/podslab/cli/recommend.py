@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "and else that of the authors' runs.\n"
         "Put a launcher after --, such as -- accelerate launch --num_processes 2."
     )
+
     parser.add_argument(
         "sources",
         nargs="+",
@@ -30,11 +31,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " quotes: 'train.py --size 3'. Or finished runs: folders, a comparison, TRL's"
         " trainer_state.json, a log of verl",
     )
+
     parser.add_argument(
         "--steps", type=number(int, 1), help="with a script: steps to time at each n (3)"
     )
     parser.add_argument("--output_dir", help="with a script: folder for the costs (pods-compare)")
     parser.add_argument("--gpu", help="with a script: the GPU, such as 0")
+
     parser.add_argument(
         "--memory",
         type=number(float),
@@ -99,7 +102,7 @@ def _of_script(args: argparse.Namespace, words: list[str]) -> int:
 
 
 def _of_files(args: argparse.Namespace, sources: list[Path]) -> int:
-    """What a comparison answered stands first, then what its runs, or others, cost."""
+    """Print the answer of a comparison, then the costs of its runs, or of others."""
     with needed("report"):
         from podslab.recommend.answer import answer
         from podslab.recommend.known_worth import known_worths, read_worths
@@ -128,7 +131,8 @@ def _of_files(args: argparse.Namespace, sources: list[Path]) -> int:
 
 def _measured(folder: Path) -> str:
     """The answer of a comparison in a folder; "" where it holds none that is finished."""
-    from podslab.own_script.run_plan import ANSWER, PLAN
+    from podslab.engine.folder import ARMS_PLAN, SCRIPT_PLAN
+    from podslab.own_script.run_plan import ANSWER
     from podslab.report.arm_rows import arm_rows, table
     from podslab.report.load_runs import Choices, load_comparison
 
@@ -136,10 +140,10 @@ def _measured(folder: Path) -> str:
     if answer.is_file():
         return answer.read_text(encoding="utf-8").rstrip()
 
-    if (folder / PLAN).is_file():
+    if (folder / SCRIPT_PLAN).is_file():
         return "nothing yet: the comparison is not finished; the same `pods compare` continues it"
 
-    if not (folder / "comparison.yaml").is_file():
+    if not (folder / ARMS_PLAN).is_file():
         return ""
 
     try:

@@ -1,4 +1,4 @@
-"""What commands print of a run: a bar while it trains, its numbers at the end."""
+"""The output of commands about a run: a bar while it trains, its numbers at the end."""
 
 from functools import partial
 from typing import Any

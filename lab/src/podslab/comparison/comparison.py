@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from podslab.engine.budget import Prices
+from podslab.engine.folder import ARMS_PLAN, CHOSEN_RATES, TUNING
 from podslab.engine.ledger import Ledger, digest_of
 from podslab.engine.looks import Looks
 from podslab.statistics.run_curve import OVER_RUN
@@ -27,10 +28,15 @@ UNITS = {
     "rollouts": "max_rollouts",
     "price": "max_price",
 }
-#: The file of the plan, and that of the learning rates that tuning chose.
-PLAN, RATES = "comparison.yaml", "rates.json"
-#: The folder of the runs that learning rates are chosen by.
-TUNING = "tuning"
+
+
+def rate_name(rate: float) -> str:
+    """A learning rate in the names of runs and folders, with three digits.
+
+    >>> rate_name(3e-4)
+    '0.0003'
+    """
+    return f"{rate:.3g}"
 
 
 class RunKey(NamedTuple):
@@ -49,7 +55,7 @@ class RunKey(NamedTuple):
         """
         if self.rate is None:
             return f"{self.arm} seed {self.seed}"
-        return f"{TUNING} {self.arm} at {self.rate:.3g} seed {self.seed}"
+        return f"{TUNING} {self.arm} at {rate_name(self.rate)} seed {self.seed}"
 
     @property
     def path(self) -> str:
@@ -60,12 +66,12 @@ class RunKey(NamedTuple):
         """
         if self.rate is None:
             return f"{self.arm}/seed-{self.seed}"
-        return f"{TUNING}/{self.arm}-{self.rate:.3g}/seed-{self.seed}"
+        return f"{TUNING}/{self.arm}-{rate_name(self.rate)}/seed-{self.seed}"
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How learning rates are chosen, for all arms alike.
+    """The choice of learning rates, for all arms alike.
 
     Args:
         rates: The rates that every arm is tried at, ascending.
@@ -80,7 +86,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """How the arms are judged, beside one of them.
+    """The rule by which arms are judged, beside one of them.
 
     Args:
         reference: The arm that the others are compared with; None judges nothing.
@@ -149,7 +155,7 @@ class ComparisonSpec:
         for run in (*self.runs(), *self.tuning_runs()):
             if run.path == path:
                 return run
-        raise InvalidInputError(f"{self.folder / PLAN} names no run {path}")
+        raise InvalidInputError(f"{self.folder / ARMS_PLAN} names no run {path}")
 
     def run_folder(self, run: RunKey) -> RunFolder:
         """Where a run is recorded."""
@@ -169,7 +175,7 @@ class ComparisonSpec:
 
     def chosen_rates(self) -> dict[str, float]:
         """The learning rate of each arm that tuning chose; {} before that."""
-        return dict(files.read_json(self.folder / RATES) or {})
+        return dict(files.read_json(self.folder / CHOSEN_RATES) or {})
 
     @property
     def looks(self) -> Looks:
@@ -241,9 +247,9 @@ class Shard:
 
 def read_comparison(folder: Path) -> ComparisonSpec:
     """The comparison that a folder holds; `InvalidInputError` for none, or a damaged one."""
-    path = folder / PLAN
+    path = folder / ARMS_PLAN
     if not path.is_file():
-        raise InvalidInputError(f"{folder} holds no comparison: no {PLAN}")
+        raise InvalidInputError(f"{folder} holds no comparison: no {ARMS_PLAN}")
     try:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
         (unit,) = UNITS.keys() & value["budget"]
@@ -281,7 +287,7 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
     Raises:
         InvalidInputError: the folder holds another comparison.
     """
-    path = spec.folder / PLAN
+    path = spec.folder / ARMS_PLAN
     refuse_foreign(spec.folder)
     if path.is_file() and _has_begun(spec.folder):
         spec = _joined(read_comparison(spec.folder), spec)
@@ -299,7 +305,7 @@ def _has_begun(folder: Path) -> bool:
 
 def refuse_foreign(folder: Path) -> None:
     """Raise `InvalidInputError` for a folder that holds other things than a comparison."""
-    if not folder.exists() or (folder / PLAN).is_file():
+    if not folder.exists() or (folder / ARMS_PLAN).is_file():
         return
     if not folder.is_dir() or any(path.suffix != ".part" for path in folder.iterdir()):
         raise InvalidInputError(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from podslab.comparison.comparison import (
     DecisionRule,
     Settings,
     Tuning,
+    rate_name,
 )
 from podslab.engine.budget import NO_LIMIT, Prices
+from podslab.engine.folder import TUNING
 from podslab.statistics.run_curve import AT_END, OVER_RUN
 from podslab.training.config_file import read_config
 from podslab.training.preflight import check_split, checked_spec, task_of
@@ -191,6 +194,11 @@ def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
             raise InvalidInputError(
                 f"an arm's name is a folder's: letters, digits, '.', '_', '-'; got {name!r}"
             )
+        if name == TUNING:
+            raise InvalidInputError(
+                f"an arm can't be named {TUNING!r}, as the folder of the runs that learning rates"
+                " are chosen by is: give it another name"
+            )
         if not isinstance(own, (dict, type(None))):
             raise InvalidInputError(f"arm {name!r} must be a mapping of settings; got {own!r}")
         arms[name], spec = arm_settings(base, pods, name, own or {})
@@ -213,7 +221,7 @@ def _seeds(value: Any) -> tuple[int, ...]:
 
 
 def _tuning(value: Any, seeds: tuple[int, ...], base: Settings) -> Tuning | None:
-    """How learning rates are chosen: on seeds and questions that are not reported."""
+    """The choice of learning rates, on seeds and questions that are not reported."""
     if value is None:
         return None
     spec = checked_spec(base)
@@ -231,6 +239,13 @@ def _tuning(value: Any, seeds: tuple[int, ...], base: Settings) -> Tuning | None
             "rates must list two learning rates or more, such as {values: [1.0e-5, 3.0e-5]}; got"
             f" {value!r}"
         )
+    ascending = tuple(sorted(float(rate) for rate in set(rates)))
+    for lower, higher in pairwise(ascending):
+        if rate_name(lower) == rate_name(higher):
+            raise InvalidInputError(
+                f"rates {lower!r} and {higher!r} are both {rate_name(lower)} in the names of their"
+                " folders: give rates that differ in three digits"
+            )
 
     own_seeds = _seeds(given.get("seeds", [max(seeds) + 1000]))
     if both := sorted(set(own_seeds) & set(seeds)):
@@ -243,11 +258,11 @@ def _tuning(value: Any, seeds: tuple[int, ...], base: Settings) -> Tuning | None
         raise InvalidInputError(
             f"rates has the split {split!r}, which is reported: choose rates by other questions"
         )
-    return Tuning(tuple(sorted(float(rate) for rate in set(rates))), own_seeds, split)
+    return Tuning(ascending, own_seeds, split)
 
 
 def _decision(value: Any, arms: list[str], seeds: int) -> DecisionRule:
-    """How arms are judged; where nothing is said, beside GRPO, by the mean over the run."""
+    """The rule of decision; by default beside GRPO, by the mean over the run."""
     given = value if value is not None else {}
     known = vars(DecisionRule())
     if not isinstance(given, dict) or (unknown := sorted(given.keys() - known.keys())):

@@ -1,4 +1,4 @@
-"""What the runs of a comparison say, by the rule of decision in its plan."""
+"""The verdicts of a comparison, by the rule of decision in its plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from podslab.columns import aligned
-from podslab.comparison.comparison import TUNING, ComparisonSpec, RunKey
+from podslab.comparison.comparison import ComparisonSpec, RunKey
+from podslab.engine.folder import TUNING
 from podslab.engine.ledger import ENDED, Attempt
 from podslab.evaluation.records import evaluations
 from podslab.statistics.curves import Floats

@@ -1,4 +1,4 @@
-"""What a comparison looks like while it runs: a line that changes, and one for each ended run."""
+"""The display of a comparison that runs: a line that changes, and one for each ended run."""
 
 import shutil
 import sys
@@ -20,7 +20,7 @@ _WAIT_SHARE = 0.05  # of the work must be done before it is said how long the re
 
 @dataclass(frozen=True)
 class State:
-    """How far a run is: its seconds of training time, and its evaluations so far."""
+    """The progress of a run: its seconds of training time, and its evaluations so far."""
 
     seconds: float
     points: Sequence[Evaluation]
@@ -65,7 +65,7 @@ class Live(Watcher):
             print(self._ended(run), file=self.out, flush=True)
 
     def looks(self, at_work: Sequence[Job]) -> None:
-        """How far the runs are that are being trained."""
+        """Show the progress of the runs that are being trained."""
         runs = [run for job in at_work if (run := self._key_of(job)) is not None]
         if runs and self.out.isatty():
             parts = [self._doing(run) for run in runs]

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from podslab.comparison.comparison import RATES, ComparisonSpec, RunKey, Shard, Tuning
-from podslab.comparison.decision import Decision, decide
+from podslab.comparison.comparison import ComparisonSpec, RunKey, Shard, Tuning
+from podslab.comparison.decision import decide
 from podslab.comparison.tuning import chosen_rates
 from podslab.durations import duration
+from podslab.engine.folder import CHOSEN_RATES
 from podslab.engine.looks import Looked, train_in_looks
 from podslab.engine.pool import Job, Pool, Watcher
 from podslab.evaluation.records import evaluations
@@ -51,15 +52,16 @@ class Outcome:
     """The outcome of a comparison.
 
     Args:
+        looked: Where the looks ended, for `decide`.
         done: The number of reported runs that are done.
         failed: Why others failed, by their names.
-        decision: The verdicts on the arms; None where nothing is judged, or runs are missing, such
-            as those of another shard.
+        is_whole: Whether no run of these seeds is missing, such as one of another shard.
     """
 
+    looked: Looked
     done: int = 0
     failed: dict[str, str] = field(default_factory=dict)
-    decision: Decision | None = None
+    is_whole: bool = False
 
 
 def compare(
@@ -97,13 +99,13 @@ def compare(
     trained = [run for run in shard.part_of(spec.runs(), spec.seeds) if run.seed in seeds]
     # A run for tuning that failed is none of the reported ones: its rate was not chosen.
     names = {run.name for run in trained}
-    outcome = Outcome(failed={name: why for name, why in pool.failed.items() if name in names})
+    failed = {name: why for name, why in pool.failed.items() if name in names}
+    outcome = Outcome(looked, failed=failed)
     for run in trained:
         if run.name not in outcome.failed and (problem := _points_problem(spec, run)):
             outcome.failed[run.name] = problem
     outcome.done = len(trained) - len(outcome.failed)
-    if not outcome.failed and _are_whole(spec, seeds):
-        outcome.decision = decide(spec, looked.seeds, looked.level)
+    outcome.is_whole = not outcome.failed and _are_whole(spec, seeds)
     return outcome
 
 
@@ -114,7 +116,7 @@ def _tune(spec: ComparisonSpec, tuning: Tuning, shard: Shard, pool: Pool) -> Non
         return
     mine = shard.part_of(spec.tuning_runs(), tuning.seeds)
     pool.make(_jobs(spec, [run for run in mine if run.arm not in there]))
-    files.write_json(spec.folder / RATES, {**chosen_rates(spec), **there})
+    files.write_json(spec.folder / CHOSEN_RATES, {**chosen_rates(spec), **there})
 
 
 def _are_whole(spec: ComparisonSpec, seeds: Sequence[int]) -> bool:

@@ -1,4 +1,4 @@
-"""How much a run may spend, and where in that its measurements fall."""
+"""The budget of a run, and the points of it at which the run is measured."""
 
 from dataclasses import dataclass, replace
 
@@ -88,7 +88,7 @@ class Budget:
         return replace(self, steps=steps) if self.steps is None and steps > 0 else self
 
     def points(self, spent: Spent, number: int) -> int:
-        """How many of `number` evenly spaced points are behind what was spent, at most `number`."""
+        """The number of points that the spent budget has passed, of `number` evenly spaced ones."""
         passed = [0]
         for value, limit in self._limits(spent):
             if limit is not None:

@@ -30,7 +30,7 @@ _AS_IN_TRAINING = (
 
 @dataclass(frozen=True)
 class Sampling:
-    """How completions are sampled for an evaluation.
+    """The settings by which an evaluation samples completions.
 
     Args:
         temperature: 0 is greedy decoding.

@@ -1,4 +1,4 @@
-"""What the runs say: which method, at which rate, reached what, and how sure that is."""
+"""The answer of the runs: the reward of each method at its rate, and how sure that is."""
 
 import math
 from collections.abc import Mapping, Sequence

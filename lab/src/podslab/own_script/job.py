@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from podslab.engine.budget import Budget, Schedule
+from podslab.engine.folder import TUNING
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 
-#: The questions to choose learning rates by, and those that are reported; no question is in both.
-TUNING, REPORTED = "tuning", "reported"
+#: The questions that are reported. Those of `TUNING` choose learning rates; none is in both.
+REPORTED = "reported"
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class ScriptJob:
         if self.sizes is not None:
             return f"{self.script} at {self.sizes.name}"
         if self.questions == TUNING:
-            return f"tuning {Path(self.folder).parent.name} seed {self.seed}"
+            return f"{TUNING} {Path(self.folder).parent.name} seed {self.seed}"
         return f"{self.method} seed {self.seed}"
 
     @property
@@ -143,7 +144,7 @@ class ScriptJob:
 
     @property
     def budget(self) -> Budget:
-        """What it may spend."""
+        """The budget of the run."""
         return Budget(training_seconds=self.seconds)
 
     @property
@@ -179,7 +180,7 @@ PROBE_STEPS = 2
 
 @dataclass(frozen=True)
 class Probe:
-    """What a look at the script showed.
+    """The findings of a look at the script.
 
     Args:
         learning_rate: The script's own.

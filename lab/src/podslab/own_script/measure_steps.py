@@ -1,11 +1,12 @@
-"""What steps of a script cost on this machine, at several sizes: a process for each."""
+"""Measuring steps of a script on this machine, at several sizes: a process for each."""
 
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from podslab.engine.folder import TUNING
 from podslab.engine.pool import run_alone
-from podslab.own_script.job import TUNING, ScriptJob, StepSizes
+from podslab.own_script.job import ScriptJob, StepSizes
 from podslab.own_script.plan import TUNING_SEED
 from podslab.own_script.run_plan import Say, clock_of
 from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps

@@ -1,4 +1,4 @@
-"""What is run: which methods, rates and seeds, for how long, within the hours that there are."""
+"""The plan: methods, rates and seeds, and the training time of each, within the given hours."""
 
 import ast
 import json
@@ -10,9 +10,10 @@ from typing import Any
 
 from podslab.comparison.field_table import table_of_differences
 from podslab.durations import duration
+from podslab.engine.folder import TUNING
 from podslab.engine.ledger import digest_of
 from podslab.engine.looks import Looks
-from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Arm, Probe, ScriptJob
+from podslab.own_script.job import MINIBATCHES, REPORTED, YOURS, Arm, Probe, ScriptJob
 from podsrl.errors import InvalidInputError, listed
 from podsrl.methods import known_name
 from podsrl.rollout_log import files

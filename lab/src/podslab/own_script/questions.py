@@ -1,11 +1,12 @@
-"""What arms are measured on: questions that none of them trains on."""
+"""The questions that arms are measured on, which none of them trains on."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from datasets import Dataset, IterableDataset, IterableDatasetDict
 
-from podslab.own_script.job import REPORTED, TUNING, ScriptJob
+from podslab.engine.folder import TUNING
+from podslab.own_script.job import REPORTED, ScriptJob
 from podslab.tasks.base import spread
 from podsrl.errors import InvalidInputError
 
@@ -69,16 +70,16 @@ class Questions:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """How many questions there are of each kind."""
+        """The number of questions of each kind."""
         return {TUNING: len(self.tuning), REPORTED: len(self.reported)}
 
     @property
     def train_prompts(self) -> int:
-        """How many prompts there are to train on; 0 where the data doesn't say."""
+        """The number of prompts to train on; 0 where the data doesn't say."""
         return 0 if isinstance(self.train, IterableDataset) else len(self.train)
 
     def number(self, job: ScriptJob) -> int:
-        """How many questions a job asks."""
+        """The number of questions that a job asks."""
         return min(self.numbers[job.questions], job.most_questions)
 
     def of_job(self, job: ScriptJob) -> Dataset:

@@ -4,7 +4,7 @@ import math
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from filelock import FileLock, Timeout
 
 from podslab.comparison.tuning import best_rate
 from podslab.durations import duration
+from podslab.engine.folder import CHOSEN_RATES, SCRIPT_PLAN, TUNING
 from podslab.engine.ledger import Ledger
 from podslab.engine.looks import Looked, train_in_looks
 from podslab.engine.pool import Job, Pool, Watcher, run_alone
 from podslab.evaluation.records import Evaluation, evaluations
 from podslab.own_script.answer import Answer, Measured, noise_of
-from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Probe, ScriptJob
+from podslab.own_script.job import REPORTED, YOURS, Arm, Probe, ScriptJob
 from podslab.own_script.plan import (
     EVALUATIONS,
     GO_ON,
@@ -38,11 +39,8 @@ from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
 
 Say = Callable[[str], None]
-#: The file with the answer in words, and that of a plan that was begun.
+#: The file with the answer in words.
 ANSWER = "answer.txt"
-PLAN = "plan.json"
-#: The learning rates that were chosen, and how long reported runs train.
-_RATES = "rates.json"
 #: After how many seeds answers were given.
 _ANSWERED = "answered.json"
 #: Rewards this near to the best one, as a share of all that were seen, are at the ceiling.
@@ -77,12 +75,12 @@ class CompareOptions:
 
     @property
     def most_questions(self) -> dict[str, int]:
-        """How many questions are asked at most, by kind."""
+        """The largest number of questions that are asked, by kind."""
         return {TUNING: max(8, self.questions // 2), REPORTED: self.questions}
 
     @property
     def held_out(self) -> int:
-        """How many training prompts are held out, where there is no `eval_dataset`."""
+        """The number of training prompts that are held out, where there is no `eval_dataset`."""
         return 2 * self.questions
 
 
@@ -101,7 +99,7 @@ def make_plan(
     options = replace(options, methods=tuple(known_methods(options.methods)))
     at_once = max(1, len(options.gpus))
 
-    plan_file = options.folder / PLAN
+    plan_file = options.folder / SCRIPT_PLAN
     probe_file = options.folder / "look" / "probe.json"
     is_ours = (options.folder / "look.json").is_file()
     if not is_ours and holds_other_files(options.folder):
@@ -323,7 +321,7 @@ class RunningComparison:
         lock = FileLock(self.folder / ".lock", timeout=1)
         try:
             with lock:
-                self.plan.write(self.folder / PLAN)
+                self.plan.write(self.folder / SCRIPT_PLAN)
                 answer = self._answer()
                 files.write_whole(self.folder / ANSWER, f"{answer}\n".encode())
                 write_worths(self.folder, answer.worths())
@@ -358,7 +356,7 @@ class RunningComparison:
 
     def _choose_rates(self) -> _Chosen:
         """The best rate of each method. It is chosen once, so that all seeds have the same."""
-        file = self.folder / _RATES
+        file = self.folder / CHOSEN_RATES
         written = files.read_json(file)
         if written is None:
             best = self._tune()
@@ -385,7 +383,8 @@ class RunningComparison:
                 del reward_of_rate[rate]
                 go_on.append(Arm(method, rate))
         self._train([self.plan.tuning_job(self.folder, arm, 2) for arm in go_on])
-        self._delete_checkpoints(TUNING)
+        jobs = [self.plan.tuning_job(self.folder, arm, 2 if arm in go_on else 1) for arm in arms]
+        _delete_checkpoints(jobs)
 
         best = {}
         for method in self.plan.methods:
@@ -416,7 +415,7 @@ class RunningComparison:
         return rewards
 
     def _seconds_of_reported(self, best: Mapping[str, Arm]) -> float:
-        """How long reported runs train: a quarter of the plan, where all methods learn as fast.
+        """The training time of reported runs: a quarter of the plan's if all methods learn so fast.
 
         After a quarter of the time all had the best reward then: later measurements could tell
         nothing apart. Runs for tuning alone decide this, so that no reported result does.
@@ -464,10 +463,9 @@ class RunningComparison:
             )
             for method, arm in list(best.items()):
                 jobs = self._reported_jobs(arm, range(seeds[-1] + 1), chosen.seconds)
+                _delete_checkpoints(jobs)
                 if sum(not job.is_finished() for job in jobs) >= LEAST_SEEDS:
                     del best[method]
-                else:
-                    self._delete_checkpoints(method)
 
         def is_decided(seeds: int, level: float) -> bool:
             if len(best) < 2:
@@ -553,13 +551,19 @@ class RunningComparison:
         what = "choosing rates" if job.questions == TUNING else f"seed {job.seed}"
         return f"{what}: {job.method} at {rate}, {duration(job.seconds)} of training{rest}; {left}"
 
-    def _delete_checkpoints(self, kind: str) -> None:
-        """Weights of ended runs, which nobody needs, take the room of the next ones."""
-        for checkpoint in (self.folder / kind).rglob("checkpoint-*"):
-            shutil.rmtree(checkpoint)
-
     def _hours_left(self) -> float:
         return self.plan.hours - self.hours.spent
+
+
+def _delete_checkpoints(jobs: Iterable[ScriptJob]) -> None:
+    """Delete the checkpoints of finished runs, as these take the room of the next ones.
+
+    Those of a run that failed stay: it can go on from them, and the user may want to look at them.
+    """
+    for job in jobs:
+        if job.is_finished():
+            for checkpoint in job.run.path.glob("checkpoint-*"):
+                shutil.rmtree(checkpoint)
 
 
 def _mean_reward(point: Evaluation) -> float:

@@ -1,1 +1,1 @@
-"""What to try on a setting, from what its own runs measured."""
+"""Advice for a setting, from what its own runs measured."""

@@ -27,7 +27,7 @@ class _Choice(NamedTuple):
 
 
 def answer(measured: MeasuredSteps, known: Known) -> str:
-    """What steps take, what they are worth, and which pays most.
+    """The answer in words: the seconds of steps, their worth, and the one that pays most.
 
     Args:
         measured: Steps of several sizes, among them one of GRPO.
@@ -139,7 +139,7 @@ def over_cost(worth: Ratio, cost: float) -> Ratio:
 
 
 def _bounds(grpo: MeasuredStep, known: Known) -> list[str]:
-    """What follows for sizes that were not measured, from a step of GRPO alone.
+    """The bounds for sizes that were not measured, from a step of GRPO alone.
 
     A part of generating takes as long for any number of rollouts, and a part is of each; one step
     can't tell them apart. So a step with n = k m takes at least as long as one of GRPO, and at most

@@ -1,4 +1,4 @@
-"""What generating and updating cost in saved runs, and how many of their prompts teach."""
+"""The costs of generating and updating in saved runs, and the share of prompts that teach."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from podsrl.rollout_log.run_folder import PHASES, RunFolder
 
 @dataclass(frozen=True)
 class Costs:
-    """What runs of one setting cost.
+    """The costs of runs of one setting.
 
     Args:
         steps: How many steps were counted.
@@ -57,7 +57,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class _Logged:
-    """What a run logged over some steps, after the line before.
+    """The numbers that a run logged over some steps, and the line before them.
 
     Args:
         steps: How many.
@@ -74,7 +74,7 @@ class _Logged:
         return self.steps * float(self.line.get(name) or 0.0)
 
     def rise_of(self, name: str) -> float:
-        """How much a total rose."""
+        """The rise of a total."""
         return float(self.line.get(name) or 0.0) - float(self.before.get(name) or 0.0)
 
 

@@ -1,4 +1,4 @@
-"""What a step is worth, as far as it is known: on the user's task, or in the authors' runs."""
+"""The known worth of a step: on the user's task, or in the authors' runs."""
 
 import json
 import math
@@ -20,7 +20,7 @@ _AUTHORS = Path(__file__).with_name("authors_worth.json")
 
 @dataclass(frozen=True)
 class MeasuredWorth:
-    """What a step of a method was worth in a comparison.
+    """The worth of a step of a method, as a comparison measured it.
 
     Args:
         method: Its name.
@@ -39,7 +39,7 @@ def write_worths(folder: Path, worths: list[MeasuredWorth]) -> None:
 
 
 def read_worths(folder: Path) -> list[MeasuredWorth]:
-    """What `write_worths` wrote; nothing where it did not.
+    """The worths that `write_worths` wrote; none where it did not.
 
     Raises:
         InvalidInputError: The file is damaged, or of another version.

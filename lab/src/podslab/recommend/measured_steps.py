@@ -86,7 +86,7 @@ class MeasuredSteps:
 
     @classmethod
     def read(cls, folder: Path) -> "MeasuredSteps | None":
-        """What `write` wrote into a folder; None where it did not.
+        """The steps that `write` wrote into a folder; None where it did not.
 
         Raises:
             InvalidInputError: The file is damaged, or of another version.

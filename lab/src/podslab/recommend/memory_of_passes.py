@@ -1,4 +1,4 @@
-"""How many rows of a pass fit into a given memory, from runs with passes of different sizes."""
+"""The rows of a pass that fit into a given memory, from runs with passes of several sizes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def read_memory(runs: Sequence[RunFolder]) -> MemoryOfPasses | None:
 
 
 def memory_in_words(runs: Sequence[RunFolder], size: float) -> str:
-    """How many rows fit into so many bytes, or what is needed to say so."""
+    """The number of rows that fit into so many bytes, in words, or what is needed to say so."""
     found = read_memory(runs)
     if found is None:
         return (
@@ -100,7 +100,7 @@ _LARGER = (
 
 
 def _how_many(found: MemoryOfPasses, size: float, of: str) -> str:
-    """How many rows fit, and what it rests on."""
+    """The number of rows that fit, in words, and what it rests on."""
     rows = found.rows_within(size)
     measured = ", ".join(map(str, found.sizes))
     how_many = f"up to {rows} rows in a pass" if rows >= 1 else "not even one row in a pass"

@@ -1,4 +1,4 @@
-"""How many rollouts of a prompt fit into a given memory, from measured steps of several n."""
+"""The rollouts of a prompt that fit into a given memory, from measured steps of several n."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How all figures of the project look: colours, lines, labels, files."""
+"""The look of all figures of the project: colours, lines, labels, files."""
 
 import io
 import textwrap
@@ -48,7 +48,7 @@ _STYLE = {
 
 
 class Look(NamedTuple):
-    """How one arm is drawn, so that it differs from others in colour, dashes and marker."""
+    """The look of one arm, which differs from others in colour, dashes and marker."""
 
     color: str
     dashes: object

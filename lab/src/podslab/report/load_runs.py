@@ -8,8 +8,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
-from podslab.comparison.comparison import PLAN, TUNING, RunKey, read_comparison
+from podslab.comparison.comparison import RunKey, read_comparison
 from podslab.comparison.decision import DECISION
+from podslab.engine.folder import ARMS_PLAN, TUNING
 from podslab.evaluation.records import Evaluation, evaluations
 from podslab.statistics.curves import ArmCurves, Clock, check_points, share_passed
 from podslab.training.config_file import parse_options
@@ -172,7 +173,7 @@ def _reported_folders(root: Path) -> list[RunFolder]:
         InvalidInputError: The root is a comparison whose plan does not name one of the runs.
     """
     found = [run for run in find_runs(root) if not _is_for_tuning(run.path.relative_to(root))]
-    if not (root / PLAN).is_file():
+    if not (root / ARMS_PLAN).is_file():
         return found
 
     comparison = read_comparison(root)
@@ -180,7 +181,7 @@ def _reported_folders(root: Path) -> list[RunFolder]:
     for run in found:
         if run.path not in planned:
             raise InvalidInputError(
-                f"{run.path} is not reported, as {root / PLAN} names no such run: move it to a"
+                f"{run.path} is not reported, as {root / ARMS_PLAN} names no such run: move it to a"
                 " folder of its own"
             )
     return found
@@ -199,7 +200,7 @@ def _expected_runs(roots: Iterable[Path]) -> list[RunKey]:
     """The runs that the comparisons in these folders consist of, begun or not."""
     expected = []
     for root in roots:
-        if not (root / PLAN).is_file():
+        if not (root / ARMS_PLAN).is_file():
             continue
         comparison = read_comparison(root)
         # A comparison that was decided in an earlier look has fewer seeds than were planned.

@@ -24,7 +24,7 @@ class Estimate(NamedTuple):
 
 
 class Rise(NamedTuple):
-    """How far the best mean accuracy lies above the start, and how far noise alone may lift it."""
+    """The rise of the best mean accuracy above the start, and the rise by noise alone."""
 
     size: float
     noise: float
@@ -37,7 +37,7 @@ class Rise(NamedTuple):
 
 @dataclass(frozen=True)
 class Speedup:
-    """How much sooner an arm reaches 99 % of the reference's best mean accuracy.
+    """The ratio by which an arm is sooner at 99 % of the reference's best mean accuracy.
 
     Args:
         learned: Whether the reference learned (`rise`). If it did not, there is nothing to reach:
@@ -154,7 +154,7 @@ def rise(curves: ArmCurves) -> Rise:
 
 
 def _noise_of_grading(curves: ArmCurves, start: int, best: int, level: float) -> float:
-    """How far the accuracies of two equally good models may lie apart, for so many answers.
+    """The difference that two equally good models may show by chance, with so many answers.
 
     They are two equal proportions, of p right answers. Their difference has the deviation
 
@@ -179,7 +179,7 @@ def _noise_of_grading(curves: ArmCurves, start: int, best: int, level: float) ->
 def _noise_between_seeds(
     curves: ArmCurves, start: int, later: Sequence[int], best: int, level: float
 ) -> float:
-    """How far a mean rise over these seeds may lie above 0 by chance: Student's t.
+    """The mean rise over these seeds that chance alone may give, by Student's t.
 
     The variance between seeds is that of their rises at the best evaluation, or one pooled over all
     evaluations. Those of a run resemble each other, so the pooled one has half their degrees of

@@ -1,4 +1,4 @@
-"""What a step of a method is worth, and what it costs, beside a step of a reference.
+"""The worth and the cost of a step of a method, beside a step of a reference.
 
 **Worth.** Let R(b) be the mean accuracy of the reference after b of its steps, and A(k) that of the
 method after k steps of its own. If each step of the method counts as X steps of the reference, its
@@ -117,7 +117,7 @@ class _Runs:
 
     @property
     def number(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.accuracy_S_G)
 
     def area_until(self, places_X: Floats) -> Floats:
@@ -183,7 +183,7 @@ def step_value(reference: ArmCurves, arm: ArmCurves, until: float = 1.0) -> Step
 
 
 def worth_by_level(reference: ArmCurves, arm: ArmCurves) -> Speedup:
-    """How many times fewer steps the arm takes to 99 % of the reference's best accuracy.
+    """The ratio of the reference's steps to the arm's, up to 99 % of the reference's best accuracy.
 
     The other measure of a step's worth: that of `speed_up`, with steps in place of seconds.
     """

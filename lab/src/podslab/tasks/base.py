@@ -1,4 +1,4 @@
-"""What a task is: rows with an answer, a prompt for each, and a grade for each completion."""
+"""The interface of a task: rows with an answer, their prompts, and grades of completions."""
 
 import math
 import re

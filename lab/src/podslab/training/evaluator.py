@@ -102,6 +102,6 @@ class Evaluator:
         return score([graded_K for _, graded_K in in_order])
 
     def _sampling_of(self, rank: int) -> Sampling:
-        """How a process samples: with other random numbers than the others."""
+        """The sampling of a process, with other random numbers than the others."""
         sampling = self.spec.evaluation_sampling
         return replace(sampling, seed=sampling.seed + rank)

@@ -27,7 +27,7 @@ def checked_spec(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
 
 
 def notes(spec: Spec) -> list[str]:
-    """What these checks can't know, for a dry run."""
+    """The points that these checks can't know, for a dry run."""
     name = str(spec.model.model_name_or_path)
     if name in ("tiny", "smollm2") or Path(name).expanduser().is_dir():
         return []

@@ -1,4 +1,4 @@
-"""What a run will do, said before it does it."""
+"""A preview of a run, before it starts."""
 
 import shlex
 from collections.abc import Sequence

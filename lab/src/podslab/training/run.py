@@ -214,7 +214,7 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
 
 
 def _model_options(model: ModelConfig) -> dict[str, Any]:
-    """How transformers loads the model; what is not set is left to transformers."""
+    """The options by which transformers loads the model; unset ones are left to transformers."""
     options: dict[str, Any] = {"revision": model.model_revision, "dtype": model.dtype}
     if model.attn_implementation is not None:
         options["attn_implementation"] = model.attn_implementation

@@ -1,4 +1,4 @@
-"""What a run trains on and how it is measured: the fields of a config that are not TRL's."""
+"""The data and the measurements of a run: the fields of a config that are not TRL's."""
 
 from dataclasses import dataclass, field
 from typing import Any

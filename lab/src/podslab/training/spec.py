@@ -28,7 +28,7 @@ class Spec:
 
     @property
     def evaluation_sampling(self) -> Sampling:
-        """How evaluations sample."""
+        """The sampling of evaluations."""
         return Sampling.as_in(self.flat())
 
     @property

@@ -1,4 +1,4 @@
-"""What `pods inspect` opens: one small file for each format.
+"""The formats that `pods inspect` opens: one small file for each.
 
 Each format says whether a path is of its kind, lists its files, and gives their rollouts with the
 names of `podsrl.rollout_log`. It lists its files anew whenever it is asked, so that a run can be

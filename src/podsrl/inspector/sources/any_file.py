@@ -44,7 +44,7 @@ class AnyFiles(ForeignSource):
             yield reading.rollout(row, step)
 
     def reading(self) -> dict[str, str]:
-        """What the names of the fields were taken for."""
+        """The meanings that the names of the fields were taken for."""
         return self._reading.in_words() if self._reading else {}
 
 

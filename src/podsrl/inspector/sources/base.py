@@ -1,4 +1,4 @@
-"""What a source is: one run, or what another program wrote of one."""
+"""The interface of a source: a run of podsrl's, or the files of another program."""
 
 import os
 import re
@@ -30,7 +30,7 @@ class RolloutFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, as its own files say; None where they don't say."""
+    """The progress of a run, as its own files say; None where they don't say."""
 
     state: str  # "waiting", "training", "finished", "stopped" or "files"
     step: int | None = None
@@ -41,7 +41,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Options:
-    """How to read what does not say it itself: which fields mean what, and what would be kept."""
+    """The user's options for files that don't say it: the meaning of fields, and the choice."""
 
     fields: Fields = field(default_factory=Fields)
     keep: Keep = field(default_factory=Keep)
@@ -61,7 +61,7 @@ class Source(ABC):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from all other sources."""
+        """The key that tells it from all other sources."""
         return (str(self.path),)
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Source(ABC):
         return []
 
     def progress(self) -> Progress:
-        """How far it is."""
+        """Its progress."""
         return Progress("files")
 
     @property
@@ -107,7 +107,7 @@ class Source(ABC):
 
 
 class ForeignSource(Source):
-    """What another program wrote, whose rollouts become those of `podsrl.rollout_log`.
+    """The files of another program, whose rollouts become those of `podsrl.rollout_log`.
 
     Args:
         path: Where it lies.
@@ -148,7 +148,7 @@ class KnownFormat(ForeignSource):
     words: ClassVar[Mapping[str, str]] = {}
 
     def reading(self) -> dict[str, str]:
-        """What is fixed, and what the user named."""
+        """The fields that are fixed, and those that the user named."""
         said = self.options.fields
         words = dict(self.words)
         for name in ("prompt", "completion", "reward", "group", "step"):
@@ -180,7 +180,7 @@ class KnownFormat(ForeignSource):
 
 
 def entries(folder: Path) -> list["os.DirEntry[str]"]:
-    """What is in a folder by name, without hidden files; nothing if there is no such folder."""
+    """The entries of a folder by name, without hidden files; none if there is no such folder."""
     try:
         with os.scandir(folder) as found:
             visible = [entry for entry in found if not entry.name.startswith(".")]

@@ -1,4 +1,4 @@
-"""Which sources a path holds."""
+"""Finding the sources in a path."""
 
 import difflib
 import re
@@ -25,7 +25,7 @@ _MOST_FOLDERS = 20_000
 
 
 def find_sources(paths: Sequence[Path], options: Options) -> list[Source]:
-    """What these paths hold, each with a name that tells it from the others.
+    """The sources in these paths, each with a name that tells it from the others.
 
     Raises:
         InvalidInputError: A path holds nothing that can be opened; the message says what can.
@@ -108,7 +108,7 @@ def _files_own_format(path: Path, options: Options) -> list[Source] | None:
 
 
 def _detect(folder: Path, options: Options) -> list[Source] | None:
-    """What a folder itself is; None if it is nothing known, and may hold something below it."""
+    """The sources that a folder itself is; None if it is none, and may have some below it."""
     if is_trained_run(folder):
         return [TrainedRun(folder)]
     if traces.is_prime(folder):
@@ -136,7 +136,7 @@ def _names_arm(config: Path) -> bool:
 
 
 def _below(folder: Path, options: Options) -> list[Source]:
-    """What the folders below one are; nothing is looked for below a run."""
+    """The sources in the folders below one; nothing is looked for below a run."""
     found: list[Source] = []
     waiting = [folder]
     seen = 0

@@ -123,7 +123,7 @@ def _number_anew(sent: Sequence[RolloutSample], numbers: Sequence[int]) -> None:
 
 
 def weights_of(selection: Selection, names_F: Sequence[str]) -> list[float]:
-    """What each reward function weighs in what is selected by; refused if a weight is of none."""
+    """The weight of each reward function in what is selected by; one of no function is refused."""
     weights = selection.selection_weights or {"score": 1.0}
     if unknown := sorted(set(weights) - {*names_F, "score"}):
         raise InvalidInputError(
@@ -167,7 +167,7 @@ def rollouts_of(records: Sequence[Mapping[str, Any]], step: int = 0) -> Rollouts
 
 
 def _record(scored: ScoredGroup, names_F: list[str], weights_F: list[float]) -> dict[str, Any]:
-    """What is selected by and logged of a group; NaN where TRL made no row of a rollout."""
+    """The record of a group, to select by and to log; NaN where TRL made no row of a rollout."""
     group = scored.group
     rows_N = scored.rows_N
     metrics_N = [rows[0].metrics if rows else {} for rows in rows_N]

@@ -37,7 +37,8 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         trainer: The `AsyncGRPOTrainer`; its `num_generations` is m, rollouts per prompt in the
             update, and its `max_inflight_tasks` counts these, too: n/m as many are under way.
         num_rollouts: The number n of rollouts per prompt; default 4m, or as the method says.
-        window: Of how many prompts a batch rule keeps rows at once; default: an optimiser step's.
+        window: The number of prompts among which a batch rule chooses at once; default: those of
+            an optimiser step.
         rollout_log: As in `PODSConfig`, and so is `rollout_log_max_rows`.
         options: `method`, and `rule`, `baseline`, `seed` (default: args.seed) and
             `selection_weights` (by name of the reward function), as in `podsrl.Selection`.
@@ -87,7 +88,11 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         trainer._trained_groups = TrainedGroups()
 
     def _checked_window(self, window: Any) -> int:
-        """Of how many prompts rows are kept at once; refused if there is nothing to compare."""
+        """The number of prompts whose rows are kept at once, completed and checked.
+
+        Raises:
+            InvalidInputError: It is no such number, or leaves fewer than two rows to compare.
+        """
         m = self.args.num_generations
         across = self.selection.across_prompts
         if window is None:
@@ -195,7 +200,7 @@ class TrainedGroups(set[int]):
 
 
 def _worker_of_trl(trainer: Any) -> AsyncRolloutWorker | None:
-    """TRL's own worker, which is replaced; refused is any other."""
+    """TRL's own worker, which is to be replaced; any other one is refused."""
     if Version(trl.__version__) < Version("1.16"):
         raise UnsupportedError(
             f"PODSRolloutWorker needs trl >= 1.16, and {trl.__version__} is installed:"

@@ -1,4 +1,4 @@
-"""What the embedded model is built from."""
+"""The settings that the embedded model is built from."""
 
 import re
 from dataclasses import dataclass

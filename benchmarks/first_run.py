@@ -88,7 +88,7 @@ def train(arm: str, rate: float, steps: int, seed: int) -> None:
     class WriteDown(TrainerCallback):
         """A line for each step, written at once."""
 
-        def on_log(self, args, state, control, logs=None, **_):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             line = json.dumps({"step": state.global_step, **(logs or {})})
             with open(path, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
@@ -98,15 +98,16 @@ def train(arm: str, rate: float, steps: int, seed: int) -> None:
     class Trainer(podsrl.trl.PODSTrainer):
         """The script's trainer, with a model that needs no network."""
 
-        def __init__(self, model, *args, **kwargs):
+        def __init__(self, model: str, *args: Any, **kwargs: Any) -> None:
             super().__init__(str(get_model()), *args, **kwargs)
             self.add_callback(WriteDown())
 
-    def with_settings(output_dir, **theirs):
+    def with_settings(output_dir: str, **theirs: Any) -> podsrl.trl.PODSConfig:
         return config(output_dir, **{**theirs, **settings})
 
-    podsrl.trl.PODSConfig = with_settings
-    podsrl.trl.PODSTrainer = Trainer
+    names: Any = podsrl.trl  # from which the script imports
+    names.PODSConfig = with_settings
+    names.PODSTrainer = Trainer
     runpy.run_path(str(SCRIPT), run_name="__main__")
 
 

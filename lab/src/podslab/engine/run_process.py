@@ -12,6 +12,11 @@ from podsrl.rollout_log import files
 
 SECONDS_TO_END = 5.0  # that a process is waited for, before a stronger word
 
+#: TRL reports the making of a trainer from a thread. While that looks up an address, the main
+#: thread sets variables, and now and then the C library ends the process for it (SIGSEGV in
+#: `getenv`). Should a run still crash like this, its log says where.
+_ENVIRONMENT = {"HF_HUB_DISABLE_TELEMETRY": "1", "PYTHONFAULTHANDLER": "1"}
+
 
 @dataclass(frozen=True)
 class RunProcess:
@@ -56,7 +61,7 @@ class RunProcess:
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env=dict(environment),
+                    env={**_ENVIRONMENT, **environment},
                 )
         except OSError as error:
             raise InvalidInputError(

@@ -248,3 +248,15 @@ def test_a_part_that_no_rollout_has_is_a_mistake_in_the_weights():
     given = group_rows(rows(rewards, {key: {"acc": 1.0} for key in rewards}))
     with pytest.raises(InvalidInputError, match=r"names 'correct', .* it gave: score, acc"):
         select(given, selection(4, 2, selection_weights={"correct": 1.0}), step=1)
+
+
+def test_the_work_of_finding_kept_rows_is_in_proportion_to_the_groups(monkeypatch):
+    groups = group_rows(rows({f"{prompt}_{i}_0": i % 2 for prompt in range(30) for i in range(8)}))
+    selected = select(groups, selection(8, 4), step=1)
+    looks = []
+    of_kept = type(selected.selected).of_kept.fget
+    noted = property(lambda self: looks.append(1) or of_kept(self))
+    monkeypatch.setattr(type(selected.selected), "of_kept", noted)
+
+    assert len(selected.advantages_of_rows()) == 30 * 4
+    assert len(looks) == 1  # a look goes through all groups

@@ -204,10 +204,11 @@ class SelectedGroups:
             places: The places of the groups that are asked for; None: all.
         """
         advantage_of: dict[str, float] = {}
-        for place, group in enumerate(self.groups):
+        of_groups = zip(self.groups, self.selected.of_kept, strict=True)
+        for place, (group, of_kept) in enumerate(of_groups):
             if places is not None and place not in places:
                 continue
-            for rollout, advantage in self.selected.of_kept[place].items():
+            for rollout, advantage in of_kept.items():
                 advantage_of.update((row.key, advantage) for row in group[rollout].rows)
         return advantage_of
 

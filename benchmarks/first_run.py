@@ -1,11 +1,11 @@
 """README's script to its end with SmolLM2-135M on a CPU, by GRPO and by PODS.
 
     python -m benchmarks.first_run train pods --rate 1e-5              # the whole: an hour
-    python -m benchmarks.first_run train pods --rate 1e-5 --steps 24   # to choose a rate by
+    python -m benchmarks.first_run train pods --rate 1e-5 --steps 16   # to choose a rate by
     python -m benchmarks.first_run figure                              # after all runs
 
-The script itself is run; only its model and some settings are replaced. Each step is one line of
-results/first-run/runs/NAME.jsonl as soon as it has ended. The protocol is in that folder's README,
+The script itself is run; its model, its question and some settings are replaced. Each step is one
+line of results/first-run/runs/NAME.jsonl as soon as it has ended. The protocol is in that folder's README,
 whose tables `python -m benchmarks.pages` writes.
 """
 
@@ -39,6 +39,12 @@ ARMS: dict[str, dict[str, Any]] = {
 WINDOW = 20
 
 
+def question(a: int, b: int) -> dict[str, Any]:
+    """A question that so small a model answers rightly now and then, in the script's own form."""
+    ask = f"Which number is larger, {a} or {b}? Answer with the number alone."
+    return {"prompt": [{"role": "user", "content": ask}], "answer": str(max(a, b))}
+
+
 def main() -> None:
     """Train once, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -65,6 +71,7 @@ def train(arm: str, rate: float, steps: int, seed: int) -> None:
     Raises:
         FileExistsError: There is a run of that name; no run is overwritten.
     """
+    from datasets import Dataset
     from transformers import TrainerCallback
 
     import podsrl.trl
@@ -96,9 +103,11 @@ def train(arm: str, rate: float, steps: int, seed: int) -> None:
     config = podsrl.trl.PODSConfig
 
     class Trainer(podsrl.trl.PODSTrainer):
-        """The script's trainer, with a model that needs no network."""
+        """The script's trainer, with a model that needs no network, and questions for it."""
 
         def __init__(self, model: str, *args: Any, **kwargs: Any) -> None:
+            questions = [question(a, b) for a in range(100, 160) for b in range(100, 160) if a != b]
+            kwargs["train_dataset"] = Dataset.from_list(questions)
             super().__init__(str(get_model()), *args, **kwargs)
             self.add_callback(WriteDown())
 
@@ -163,7 +172,7 @@ def rates() -> list[str]:
     for run in runs(whole=False):
         last = run.right_T[-run.steps // 2 :]
         rows.append([run.arm, f"{run.rate:g}", f"{len(run.right_T)}", f"{100 * fmean(last):.1f} %"])
-    return table(["", "rate", "steps", "right in the last 12"], rows)
+    return table(["", "rate", "steps", "right in the second half"], rows)
 
 
 def curve() -> list[str]:

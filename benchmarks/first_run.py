@@ -5,8 +5,8 @@
     python -m benchmarks.first_run figure                              # after all runs
 
 The script itself is run; its model, its question and some settings are replaced. Each step is one
-line of results/first-run/runs/NAME.jsonl as soon as it has ended. The protocol is in that folder's README,
-whose tables `python -m benchmarks.pages` writes.
+line of results/first-run/runs/NAME.jsonl as soon as it has ended. The protocol is in the README of
+that folder, whose tables `python -m benchmarks.pages` writes.
 """
 
 import argparse

@@ -20,6 +20,7 @@ VERSIONS = {
     "src/podsrl/__init__.py": r'^__version__ = "(.+)"$',
     "lab/pyproject.toml": r'^version = "(.+)"$',
     "CITATION.cff": r"^version: (.+)$",
+    "contrib/conda-forge/recipe.yaml": r'^  version: "(.+)"$',
 }
 #: Of longer notes nobody reads the end.
 MOST_WORDS = 1_500

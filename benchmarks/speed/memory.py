@@ -1,6 +1,6 @@
 """The peak memory of a step by its rollouts, its rows and their length, measured and by a formula.
 
-python -m benchmarks.speed.memory --measure results/memory.jsonl    # about 5 minutes on a free core
+python -m benchmarks.speed.memory --measure results/memory.jsonl  # 15 minutes on a free core
 python -m benchmarks.speed.memory --page results results/memory.jsonl
 
 Memory is what is resident in a process of its own, above what lay there before the first step, so
@@ -28,7 +28,9 @@ from podsrl.rollout_log.files import write_whole
 
 _MIB = 2**20
 _PROMPT = 32  # tokens
-_LENGTHS = (32, 64)  # tokens of a completion
+_LENGTHS = (32, 64, 256)  # tokens of a completion
+_LENGTHS_OF_LORA = (64, 256)
+_LENGTH_OF_SCORED = 64
 _ROLLOUTS = (8, 16, 32, 64)
 _KEPT = 8
 
@@ -73,7 +75,7 @@ class Measured:
 
     @property
     def peak(self) -> float:
-        """The peak of the whole step."""
+        """That of the whole step, in bytes."""
         return max(self.generating, self.updating)
 
 
@@ -101,27 +103,9 @@ def measure(n: int, m: int, length: int, *, lora: bool, reward_model: bool) -> M
     )
 
 
-def measure_setting(setting: dict[str, Any]) -> dict[str, Any]:
-    """Measure a setting, as plain values; for a process of its own."""
+def measured(setting: dict[str, Any]) -> dict[str, Any]:
+    """`measure` of a setting, for a process of its own."""
     return asdict(measure(**setting))
-
-
-def measure_missing(file: Path) -> None:
-    """Measure the settings that a file lacks, each in a process of its own, and append them."""
-    warnings.simplefilter("ignore")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    # A tensor goes back to the system when it is freed, and leaves no gaps that count as used.
-    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)
-    import_once(["trl", "peft", "podsrl.trl", "benchmarks.speed.memory"])
-
-    done = read(file) if file.is_file() else []
-    known = [{name: getattr(one, name) for name in all_settings()[0]} for one in done]
-    for setting in all_settings():
-        if setting not in known:
-            name = f"{__spec__.name}:measure_setting"
-            found = in_own_process(name, setting, seconds=900)
-            with file.open("a") as lines:
-                lines.write(json.dumps(found) + "\n")
 
 
 def _trainer(folder: str, n: int, m: int, length: int, *, lora: bool, reward_model: bool) -> Any:
@@ -202,9 +186,11 @@ def all_settings() -> list[dict[str, Any]]:
         for m in sorted({n, _KEPT}, reverse=True)
     ]
     found = [{**kind, "length": length, "lora": False} for length in _LENGTHS for kind in kinds]
-    found += [{**kind, "length": _LENGTHS[-1], "lora": True} for kind in kinds]
     found += [
-        {"n": n, "m": _KEPT, "length": _LENGTHS[-1], "lora": False, "reward_model": True}
+        {**kind, "length": length, "lora": True} for length in _LENGTHS_OF_LORA for kind in kinds
+    ]
+    found += [
+        {"n": n, "m": _KEPT, "length": _LENGTH_OF_SCORED, "lora": False, "reward_model": True}
         for n in (min(_ROLLOUTS), max(_ROLLOUTS))
     ]
     return found
@@ -213,96 +199,105 @@ def all_settings() -> list[dict[str, Any]]:
 # ---- the formula
 
 
+#: TRL projects hidden states to logits for as many tokens of a pass at a time (its
+#: `TOKEN_CHUNK_SIZE`), so that logits take no more memory from there on.
+TOKENS_AT_ONCE = 4096
+
+
 @dataclass(frozen=True)
 class Formula:
-    """Peak = fixed + sequences x (each + tokens x token), in bytes.
+    """The peak of a phase by its sequences and their tokens, in bytes.
 
-    The sequences are the n rollouts while generating, and the m rows in the update. So the peak of
-    a phase does not depend on the other one's number.
+        generating:  fixed + n x (each + tokens x token)
+        update:      fixed + m x tokens x token + logits x min(m x scored tokens, 4,096)
+
+    A phase knows nothing of the other one's number. On a CPU TRL scores all tokens of a row but the
+    first.
+
+    Args:
+        fixed: Bytes whatever is generated or trained on.
+        token: Bytes of each token.
+        each: Bytes of each sequence besides.
+        logits: Bytes of a token that is scored, for its logits and what is made of them.
     """
 
     fixed: float
-    each: float
     token: float
+    each: float = 0.0
+    logits: float = 0.0
 
     @classmethod
-    def of(
-        cls, sequences: Sequence[int], tokens: Sequence[int], peaks: Sequence[float]
-    ) -> "Formula":
-        """Fit the formula by least squares of the relative errors.
+    def of_generating(cls, steps: Sequence[Measured]) -> "Formula":
+        """The one that is nearest to the peaks while generating."""
+        shapes = [[1, one.n * one.tokens, one.n] for one in steps]
+        fixed, token, each = _nearest(shapes, [one.generating for one in steps])
+        return cls(fixed, token, each=each)
 
-        Args:
-            sequences, tokens: The number of sequences of each step, and the tokens of one of them.
-            peaks: The peaks of these steps, in bytes.
-        """
-        shapes = np.array(
-            [[1, s, s * t] for s, t in zip(sequences, tokens, strict=True)], dtype=float
-        )
-        known = np.array(peaks)
-        found, *_ = np.linalg.lstsq(shapes / known[:, None], np.ones(len(known)), rcond=None)
-        return cls(*map(float, found))
+    @classmethod
+    def of_update(cls, steps: Sequence[Measured]) -> "Formula":
+        """The one that is nearest to the peaks in the update."""
+        shapes = [[1, one.m * one.tokens, _at_once(one.m, one.tokens)] for one in steps]
+        fixed, token, logits = _nearest(shapes, [one.updating for one in steps])
+        return cls(fixed, token, logits=logits)
 
     def peak(self, sequences: int, tokens: int) -> float:
         """The bytes at the peak."""
-        return self.fixed + sequences * (self.each + tokens * self.token)
+        of_each = self.each + tokens * self.token
+        return self.fixed + sequences * of_each + self.logits * _at_once(sequences, tokens)
+
+
+def _nearest(shapes: Sequence[Sequence[int]], peaks: Sequence[float]) -> list[float]:
+    """The least squares of relative errors."""
+    known = np.array(peaks)
+    relative = np.array(shapes, dtype=float) / known[:, None]
+    found, *_ = np.linalg.lstsq(relative, np.ones(len(known)), rcond=None)
+    return [float(number) for number in found]
+
+
+def _at_once(rows: int, tokens: int) -> int:
+    """The largest number of tokens whose logits there are at one time."""
+    return min(rows * (tokens - 1), TOKENS_AT_ONCE)
 
 
 def formulas(measured: Sequence[Measured], *, lora: bool) -> tuple[Formula, Formula]:
-    """The formulas of generating and of the update, fitted to GRPO's steps: PODS is foreseen.
+    """Those of generating and of the update, by GRPO's steps alone: PODS is foreseen.
 
-    The largest of them is left out: it is foreseen as well.
+    Its largest steps are left out: they are foreseen as well.
     """
-    grpo = [one for one in measured if one.n == one.m < max(_ROLLOUTS) and one.lora == lora]
-    grpo = [one for one in grpo if not one.reward_model]
-    tokens = [one.tokens for one in grpo]
-    sizes = [one.n for one in grpo]
-    return (
-        Formula.of(sizes, tokens, [one.generating for one in grpo]),
-        Formula.of(sizes, tokens, [one.updating for one in grpo]),
-    )
+    grpo = [one for one in measured if is_fitted(one) and one.lora == lora]
+    return Formula.of_generating(grpo), Formula.of_update(grpo)
 
 
-def foreseen_peak(measured: Sequence[Measured], step: Measured) -> float:
-    """The peak of a step, in bytes, by the formulas that are fitted to GRPO's steps."""
+def foreseen(measured: Sequence[Measured], step: Measured) -> float:
+    """The bytes at the peak of a step by the formula: the larger one of its phases."""
     generating, updating = formulas(measured, lora=step.lora)
     return max(generating.peak(step.n, step.tokens), updating.peak(step.m, step.tokens))
 
 
-def errors(measured: Sequence[Measured], *, of_pods: bool = True) -> NDArray[np.float64]:
-    """The relative errors of the formula at each step's peak: of PODS, or of GRPO itself."""
-    found = []
-    for one in measured:
-        if (one.n != one.m) is not of_pods or one.reward_model:
-            continue
-        found.append(foreseen_peak(measured, one) / one.peak - 1)
-    return np.array(found)
+def errors(measured: Sequence[Measured]) -> NDArray[np.float64]:
+    """How far the formula is from the peak of each step without a reward model, as shares."""
+    return np.array(
+        [foreseen(measured, one) / one.peak - 1 for one in measured if not one.reward_model]
+    )
+
+
+def is_fitted(step: Measured) -> bool:
+    """Whether the formula's numbers come from this step and its like."""
+    return step.n == step.m < max(_ROLLOUTS) and not step.reward_model
 
 
 # ---- the page
 
 
 def page(measured: Sequence[Measured]) -> str:
-    """The table of all steps, and how well the formula foresees those of PODS."""
-    of_pods = np.abs(errors(measured))
-    of_grpo = np.abs(errors(measured, of_pods=False))
-    return _PAGE.format(
-        worst=f"{100 * of_pods.max():.1f}",
-        own=f"{100 * of_grpo.max():.1f}",
-        longest=_LENGTHS[-1],
-        count=len(of_pods),
-        table="\n".join(_table_of_steps(measured)),
-        reward_models="\n".join(_table_with_reward_model(measured)),
-    )
-
-
-def _table_of_steps(measured: Sequence[Measured]) -> list[str]:
-    """The steps without a reward model; those of PODS beside the formula and GRPO."""
+    """The table of all steps, and how well the formula foresees them."""
     steps = [one for one in measured if not one.reward_model]
-    peak_of_grpo = {(one.n, one.length, one.lora): one.peak for one in steps if one.n == one.m}
+    scored = [one for one in measured if one.reward_model]
+    of_grpo = {(one.n, one.length, one.lora): one.peak for one in steps if one.n == one.m}
 
     rows = []
     for one in steps:
-        share = one.peak / peak_of_grpo[one.n, one.length, one.lora]
+        share = one.peak / of_grpo[one.n, one.length, one.lora]
         rows.append(
             [
                 "LoRA" if one.lora else "full",
@@ -311,20 +306,49 @@ def _table_of_steps(measured: Sequence[Measured]) -> list[str]:
                 _mib(one.generating),
                 _mib(one.updating),
                 _mib(one.peak),
-                _mib(foreseen_peak(measured, one)) if one.n != one.m else "",
+                _mib(foreseen(measured, one)) + (" (fitted)" if is_fitted(one) else ""),
                 f"{share:.2f}" if one.n != one.m else "",
             ]
         )
-    heads = ["", "tokens", "n → m", "generating", "updating", "the step", "foreseen", "of GRPO's"]
-    return table(heads, rows, align_right=True)
+    with_model = [
+        [f"{one.n} → {one.m}", _mib(one.generating), _mib(one.updating)] for one in scored
+    ]
+    numbers = []
+    for lora in (False, True):
+        for phase, formula in zip(
+            ("generating", "updating"), formulas(measured, lora=lora), strict=True
+        ):
+            numbers.append(
+                [
+                    "LoRA" if lora else "full",
+                    phase,
+                    _mib(formula.fixed),
+                    _kib(formula.token),
+                    _kib(formula.each),
+                    _kib(formula.logits),
+                ]
+            )
+
+    fitted = np.array([is_fitted(one) for one in steps])
+    off = 100 * np.abs(errors(measured))
+    head = ["", "tokens", "n → m", "generating", "updating", "the step", "formula", "of GRPO's"]
+    parts = ["", "phase", "fixed, MiB", "token, KiB", "each, KiB", "logits, KiB"]
+    return _PAGE.format(
+        worst=f"{off[~fitted].max():.1f}",
+        count=int((~fitted).sum()),
+        worst_fitted=f"{off[fitted].max():.1f}",
+        at_once=f"{TOKENS_AT_ONCE:,}",
+        scored_length=_LENGTH_OF_SCORED,
+        numbers="\n".join(table(parts, numbers, align_right=True)),
+        table="\n".join(table(head, rows, align_right=True)),
+        reward_models="\n".join(
+            table(["n → m", "generating and scoring", "updating"], with_model, align_right=True)
+        ),
+    )
 
 
-def _table_with_reward_model(measured: Sequence[Measured]) -> list[str]:
-    rows = []
-    for one in measured:
-        if one.reward_model:
-            rows.append([f"{one.n} → {one.m}", _mib(one.generating), _mib(one.updating)])
-    return table(["n → m", "generating and scoring", "updating"], rows, align_right=True)
+def _kib(size: float) -> str:
+    return f"{size / 2**10:.1f}" if size else ""
 
 
 def _mib(size: float) -> str:
@@ -340,63 +364,98 @@ before the first step, so without weights. *Generating* has the scoring in it.
 
 ![Peaks of a step by the rollouts of a prompt: GRPO's grow, those of 8 kept ones don't](memory.png)
 
-**The formula**: fixed + sequences x (each + tokens x token). The sequences are the n rollouts
-while generating, and the m rows in the update; the step has the larger of the two. The numbers of
-each phase are fitted to GRPO's steps of up to 32 rows alone. They foresee the {count} steps of PODS
-within {worst} %, and GRPO's own within {own} %. That is by the two with 64 rows of 64 tokens, which
-take less than it says, for a reason that was not found; the others are within 0.2 %.
+**The formula**: the step has the larger one of two phases.
+
+* generating: fixed + n x (each + tokens x token)
+* updating: fixed + m x tokens x token + logits x min(m x scored tokens, {at_once})
+
+TRL 1.16 makes logits for {at_once} tokens of a pass at a time, and drops them. So a pass of more
+tokens takes little more memory: only what gradient checkpointing keeps still grows. With this limit
+doubled, a step with 64 rows of 64 tokens took 43 % more, as it would without a limit. On a CPU all
+tokens of a row but the first are scored, on a GPU those of the completion alone.
+
+{numbers}
+
+The numbers of each phase are fitted to GRPO's steps of up to 32 rows, within {worst_fitted} %. They
+foresee the other {count} steps within {worst} %: all of PODS, and those of GRPO with 64 rows.
 
 {table}
 
-*The step*: the larger of both. *Of GRPO's*: its peak over that of GRPO with as many rollouts.
+*The step*: the larger of both. *Fitted*: its numbers are from this step. *Of GRPO's*: its peak over
+that of GRPO with as many rollouts.
 
 **With a reward model** of the policy's size, which scores n rollouts in passes of as many rows as
-TRL gives it ({longest} tokens, all weights):
+TRL gives it ({scored_length} tokens, all weights):
 
 {reward_models}
 
+`pods recommend --memory` draws a line through two measured passes. By the formula a pass takes no
+more than the line says where it has more rows than both, or fewer; between them the smaller one is
+named. So the rows that it names fit, and where the limit lies above both passes, more may.
+
 Of generating, keys and values of n rollouts grow. An engine such as vLLM has them in memory of its
-own. In a large model logits and activations weigh less beside the weights than here. On a GPU, at
-the paper's sizes, [it was measured, too](sizes.md).
+own. In a large model logits and activations weigh less beside the weights than here.
+
+**On a GPU** TRL's kernel works on one copy of the logits, of at most {at_once} tokens and 32,768
+words of the vocabulary (256 MiB in bfloat16). On a CPU there are eight to nine copies in float32,
+so activations count for more on a GPU. At the paper's sizes, from 8 to 64 rows of 512 tokens, which
+all reach the limit, memory [lies on a straight line](sizes.md).
 """
 
 
 def figure(measured: Sequence[Measured], path: Path) -> None:
-    """Peaks of steps by the rollouts of a prompt, full and with LoRA."""
+    """Peaks of steps by the rollouts of a prompt, full and with LoRA, beside the formula."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    longest = max(one.length for one in measured)
     drawing, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
     for axis, lora in zip(axes, (False, True), strict=True):
-        for name, keeps_all, color in (
-            ("GRPO, n rows", True, "#4477aa"),
-            ("PODS, 8 rows", False, "#cc6677"),
-        ):
-            of_arm = [
+        generating, updating = formulas(measured, lora=lora)
+        for length, marker in zip(_LENGTHS_OF_LORA, ("o", "s"), strict=True):
+            of_length = [
                 one
                 for one in measured
-                if one.lora == lora
-                and one.length == longest
-                and not one.reward_model
-                and (one.n == one.m if keeps_all else one.m == _KEPT)
+                if (one.lora, one.length, one.reward_model) == (lora, length, False)
             ]
-            axis.plot(
-                [one.n for one in of_arm],
-                [one.peak / _MIB for one in of_arm],
-                "o-",
-                color=color,
-                label=name,
-            )
+            for name, keeps_all, color in (
+                ("GRPO, n rows", True, "#4477aa"),
+                (f"PODS, {_KEPT} rows", False, "#cc6677"),
+            ):
+                of_arm = [
+                    one for one in of_length if (one.n == one.m if keeps_all else one.m == _KEPT)
+                ]
+                axis.plot(
+                    [one.n for one in of_arm],
+                    [one.peak / _MIB for one in of_arm],
+                    marker,
+                    color=color,
+                    markersize=5,
+                    label=f"{name}, {length} tokens",
+                )
+                sizes = range(min(_ROLLOUTS), max(_ROLLOUTS) + 1)
+                axis.plot(
+                    sizes,
+                    [
+                        max(
+                            generating.peak(n, _PROMPT + length),
+                            updating.peak(n if keeps_all else _KEPT, _PROMPT + length),
+                        )
+                        / _MIB
+                        for n in sizes
+                    ],
+                    color=color,
+                    linewidth=1,
+                )
         axis.set_title("LoRA" if lora else "all weights")
         axis.set_xlabel("rollouts of a prompt")
         axis.set_xticks(_ROLLOUTS)
         axis.set_ylim(0)
-    axes[0].set_ylabel(f"peak of a step, MiB ({longest} tokens)")
-    axes[0].legend(frameon=False)
-    drawing.tight_layout()
+    axes[0].set_ylabel("peak of a step, MiB (lines: formula)")
+    drawing.tight_layout(rect=(0, 0.08, 1, 1))
+    handles, names = axes[0].get_legend_handles_labels()
+    drawing.legend(handles, names, frameon=False, fontsize=8, loc="lower center", ncols=4)
     drawing.savefig(path, dpi=150)
 
 
@@ -414,7 +473,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     if args.measure is not None:
-        measure_missing(args.measure)
+        warnings.simplefilter("ignore")
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        # A tensor goes back to the system when it is freed, and leaves no gaps that count as used.
+        os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)
+        import_once(["trl", "peft", "podsrl.trl", "benchmarks.speed.memory"])
+        done = read(args.measure) if args.measure.is_file() else []
+        known = [{name: getattr(one, name) for name in all_settings()[0]} for one in done]
+        for setting in all_settings():
+            if setting not in known:
+                found = in_own_process(f"{__spec__.name}:measured", setting, seconds=900)
+                with args.measure.open("a") as file:
+                    file.write(json.dumps(found) + "\n")
     if args.file is not None:
         measured = read(args.file)
         text = page(measured)

@@ -25,7 +25,8 @@ from podsrl.rewards import (
     rewards_of_groups,
 )
 from podsrl.rules import Rule, RuleName, downsample, resolve_rule
-from podsrl.rules.api import keep_rows
+from podsrl.rules.api import keep_rows, weights_of_kept
+from podsrl.rules.registry import rule_name
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,20 @@ class Selection:
 
     @property
     def advantages_sum_to_zero(self) -> bool:
-        """Whether the advantages that are kept of a group sum to 0 (`Baseline.sums_to_zero`)."""
-        return BASELINES[self.baseline].sums_to_zero
+        """Whether the advantages that are kept of a group sum to 0."""
+        return not self.unbalanced_by
+
+    @property
+    def unbalanced_by(self) -> str:
+        """The setting with which advantages that are kept of a group don't sum to 0; "" if they do.
+
+        A host must not subtract their mean then, and can't compute them from the kept rows itself.
+        """
+        if not BASELINES[self.baseline].sums_to_zero:
+            return f"baseline={self.baseline}"
+        if self.chosen_rule.weights is not None:
+            return f"rule={rule_name(self.rule)}, which weighs rows,"
+        return ""
 
     @property
     def in_words(self) -> str:
@@ -161,7 +174,8 @@ class Selection:
 
     def _check_sizes(self, rule: Rule) -> None:
         n, m = self.num_rollouts, self.num_kept
-        alone_is_compared = not self.advantages_sum_to_zero or not rule.needs_group_baseline
+        by_group = not BASELINES[self.baseline].sums_to_zero
+        alone_is_compared = by_group or not rule.needs_group_baseline
         least = max(rule.least_kept, 1 if alone_is_compared else 2)
         allowed = f"allowed: {least} <= m <= {n} ($num_rollouts, rollouts generated per prompt)"
 
@@ -223,7 +237,7 @@ class Selected:
 
     @cached_property
     def advantages_P_N(self) -> np.ndarray:
-        """The advantages of the kept rollouts, 0 elsewhere."""
+        """The advantages of the kept rollouts, times the rule's weights if it has some; else 0."""
         # Where nothing is dropped the result must be the host's, which counts a missing part as 0.
         keeps_all = bool(self.kept_P_N.all())
         compared = self.rewards.total_P_N if keeps_all else self.rewards.compared_P_N
@@ -242,7 +256,11 @@ class Selected:
             compared_K = compared_K[~np.isnan(compared_K)]
             deviation = compared_K.std(ddof=1) if compared_K.size > 1 else 0.0
             advantages_P_N = advantages_P_N / (deviation + self.eps)
-        return advantages_P_N
+
+        if keeps_all:  # the rule was not asked
+            return advantages_P_N
+        scores_P_N = self.rewards.scores_P_N.astype(np.float64)
+        return advantages_P_N * weights_of_kept(self.selection.rule, scores_P_N, self.kept_P_N)
 
     @property
     def has_contrast(self) -> bool:

@@ -120,9 +120,10 @@ def _read_selection(args: Any) -> Selection:
     moves_advantages = getattr(args, "normalize_advantages", False) or not _normalises(args)
     if not selection.advantages_sum_to_zero and moves_advantages:
         raise UnsupportedError(
-            f"pods.baseline={selection.baseline} needs --advantage-estimator"
+            f"pods.{selection.unbalanced_by} needs --advantage-estimator"
             f" {' or '.join(_SCALED)}, without"
             " --disable-rewards-normalization and --normalize-advantages; or give baseline: kept"
+            " and a rule without weights"
         )
     return selection
 

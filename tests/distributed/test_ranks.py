@@ -294,6 +294,25 @@ def test_each_rank_reads_its_prompts_once(tiny_model, tmp_path):
     assert on_two["first_passes"] == [[[2, length - 1], [11, 1]]] * 2
 
 
+@pytest.mark.slow
+def test_rows_are_weighed_on_two_ranks_as_on_one(tiny_model, tmp_path):
+    """The choice of the first rank is that of all, and so are the weights of what it kept."""
+
+    def run(name: str, world: int) -> dict[str, Any]:
+        more = {"downsampling_rule": "worker:loose_and_weighed", "skip_zero_advantage": False}
+        return result_on(world, tmp_path, settings(name, tmp_path, tiny_model, world, **more))
+
+    on_one = run("one", 1)
+    on_two = run("two", 2)
+    assert generations(on_one) == generations(on_two)
+    assert on_one["losses"] == pytest.approx(on_two["losses"], abs=1e-5)
+    assert on_two["aligned"]
+
+    # Unweighed advantages of the kept rewards sum to 0.
+    first = generations(on_two)[0]
+    assert abs(sum(advantage for _, advantage in first)) > 0.01
+
+
 #: Of three prompts some are on two ranks, and a rank may have none that is still open. Of six
 #: prompts, one in a round, the ranks that have none of it generate a rollout all the same.
 ROUNDS: dict[str, dict[str, Any]] = {

@@ -54,6 +54,19 @@ def loose(rewards_P_N: np.ndarray, m: int, seed: Any) -> np.ndarray:
     return np.random.default_rng().random(rewards_P_N.shape).argsort(axis=-1)[:, :m]
 
 
+def by_reward(rewards_P_N: np.ndarray, kept_P_N: np.ndarray) -> np.ndarray:
+    """Weights: more for a higher reward, and 0 for the lowest of all."""
+    weights_P_N: np.ndarray = rewards_P_N - rewards_P_N.min()
+    return weights_P_N
+
+
+@rule(weights=by_reward)
+def loose_and_weighed(rewards_P_N: np.ndarray, m: int, seed: Any) -> np.ndarray:
+    """A rule with weights that draws other random numbers on each rank."""
+    seed = [*seed, RANK]
+    return np.random.default_rng(seed).random(rewards_P_N.shape).argsort(axis=-1)[:, :m]
+
+
 @rule(scope="batch")
 def first_rows(rewards_P_N: np.ndarray, rows: int, seed: Any) -> np.ndarray:
     """Keeps the first rollouts of the batch, which are those of the first rank."""

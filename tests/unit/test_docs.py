@@ -19,6 +19,7 @@ pytest.importorskip("podslab")
 import podsrl
 from podsrl.cli import find_verbs
 from podsrl.cli.parser import VerbParser
+from podsrl.selection import select_groups
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -424,11 +425,17 @@ def test_your_own_rules_of_the_methods_page_keep_what_their_text_says():
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     blocks = {code.split("\n")[0]: code for kind, code in FENCE.findall(text) if kind == "python"}
     names: dict[str, Any] = {}
-    for file in ("# middle.py", "# widest.py"):
+    for file in ("# middle.py", "# widest.py", "# best_and_some.py"):
         exec(compile(blocks[file], file, "exec"), names)
     assert podsrl.downsample([[0, 5, 1, 9]], m=2, rule=names["middle"]) == [[1, 2]]
     rewards = [[0.0, 0.1], [0.0, 0.9], [0.5, 0.5]]
     assert podsrl.downsample_batch(rewards, rows=2, rule=names["widest"])[1] == [True, True]
+
+    drawn = podsrl.Selection(4, 2, names["best_and_some"], baseline="group", seed=0)
+    selected = select_groups(drawn, [[0.0, 0.0, 1.0, 0.0]] * 99, scale=False)
+    assert all(2 in kept for kept in selected.kept)
+    # Away from 1/4: the best one by 3/4, times m/n = 1/2; the other by -1/4, times 1/2 over 1/3.
+    assert {tuple(sorted(group)) for group in selected.advantages} == {(-0.375, 0.375)}
 
 
 def test_the_page_of_methods_says_what_each_method_is():

@@ -330,6 +330,15 @@ def test_runs_of_two_sizes_say_how_many_rows_of_a_pass_fit_into_a_memory(tmp_pat
     assert "Within 2.00 GiB: not even one row" in said_of(tmp_path, "--memory", 2, capsys=capsys)
 
 
+def test_between_two_sizes_the_smaller_one_is_named_since_memory_bends_there(tmp_path, capsys):
+    """TRL makes logits of 4,096 tokens at a time: before that limit each row takes more."""
+    write_run(tmp_path / "a", peak=6.0, per_device_train_batch_size=8)
+    write_run(tmp_path / "b", peak=10.0, per_device_train_batch_size=16)
+    assert "up to 8 rows in a pass" in said_of(tmp_path, "--memory", 9.9, capsys=capsys)
+    assert "up to 16 rows in a pass" in said_of(tmp_path, "--memory", 10, capsys=capsys)
+    assert "up to 7 rows in a pass" in said_of(tmp_path, "--memory", 5.9, capsys=capsys)
+
+
 def steps_with_peaks(*peaks: float | None) -> MeasuredSteps:
     """Steps of n = m, 2 m, 4 m, ... and of all rows of 4 m, with these peaks in GiB."""
     steps = [

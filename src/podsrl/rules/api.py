@@ -136,6 +136,38 @@ def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Se
     return kept
 
 
+def weights_of_kept(name: RuleName, rewards_P_N: Floats, kept_P_N: Mask) -> Floats:
+    """What the advantages of kept rollouts are multiplied by, shape (P, N); 1 without weights.
+
+    Args:
+        name: The rule that has kept them.
+        rewards_P_N: The rewards that it was given.
+        kept_P_N: True for what it has kept.
+
+    Raises:
+        InvalidInputError: The rule's function of the weights raised, or returned something else
+            than a number of at least 0 for every kept rollout.
+    """
+    rule = resolve_rule(name)
+    weights_P_N = np.ones(kept_P_N.shape)
+    if rule.weights is None:
+        return weights_P_N
+
+    with user_code(_file_of(rule, name), f"the weights of rule {rule_name(name)} failed"):
+        given = np.asarray(
+            rule.weights(seen_by(rule, rewards_P_N), kept_P_N.copy(), **rule.options)
+        )
+
+    must = f"the weights of rule {rule_name(name)} must be numbers of shape {kept_P_N.shape}"
+    if given.shape != kept_P_N.shape or given.dtype.kind not in "fiu":
+        raise InvalidInputError(f"{must}; got shape {given.shape} of {given.dtype}")
+    weights_P_N[kept_P_N] = given[kept_P_N]
+    wrong = weights_P_N[~(np.isfinite(weights_P_N) & (weights_P_N >= 0))]
+    if wrong.size:
+        raise InvalidInputError(f"{must}, of at least 0 where one is kept; got {wrong[0]:g}")
+    return weights_P_N
+
+
 def seen_by(rule: Rule, rewards_P_N: Array) -> Array:
     """The rewards as a rule sees them.
 

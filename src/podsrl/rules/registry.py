@@ -14,6 +14,7 @@ from podsrl.plugins import import_module_or_file
 Scope = Literal["prompt", "batch"]
 KeptAtBounds = Callable[[int], tuple[int, int]]  # of m
 IsFull = Callable[[Any, int], bool]  # of rewards_P_N and rows
+Weights = Callable[..., Any]  # of rewards_P_N, kept_P_N and the rule's options
 
 
 @dataclass(eq=False)
@@ -39,7 +40,11 @@ class Rule:
         is_full: Whether a batch rule that takes groups one after the other has filled its rows, so
             that it takes none of those that come later; None for a rule that compares all groups.
             It is a function of a module of (rewards_P_N, rows), for `is_decided_batch`.
-        options: Arguments of the function's own that are given, as in "band(low=0.1)".
+        weights: What the advantages of kept rollouts are multiplied by: a pure function of
+            (rewards_P_N, kept_P_N) that returns weights_P_N, numbers of at least 0. With chances of
+            being kept that are unequal, their inverses undo what the choice favours. None: by 1.
+        options: Arguments of the function's own that are given, as in "band(low=0.1)". The function
+            of the weights gets them, too.
     """
 
     function: Callable[..., Any]
@@ -49,6 +54,7 @@ class Rule:
     source: str = ""
     kept_at_bounds: KeptAtBounds | None = None
     is_full: IsFull | None = None
+    weights: Weights | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,8 +77,8 @@ class Rule:
 
         # One that was made of a plain function is made of it again.
         declared = (self.scope, self.least_kept, self.needs_group_baseline, self.source)
-        when = (self.kept_at_bounds, self.is_full)
-        return Rule, (self.function, *declared, *when, self.options)
+        functions = (self.kept_at_bounds, self.is_full, self.weights)
+        return Rule, (self.function, *declared, *functions, self.options)
 
     @property
     def name(self) -> str:
@@ -104,6 +110,7 @@ def rule(
     source: str = "",
     kept_at_bounds: KeptAtBounds | None = None,
     is_full: IsFull | None = None,
+    weights: Weights | None = None,
 ) -> Callable[[Callable[..., Any]], Rule]:
     """Make a `Rule` of a function; the arguments are those of `Rule`.
 
@@ -133,6 +140,7 @@ def rule(
             source=source,
             kept_at_bounds=kept_at_bounds,
             is_full=is_full,
+            weights=weights,
         )
 
     return make

@@ -414,25 +414,26 @@ class PODSConfig(GRPOConfig):
 def check_advantages(
     selection: Selection, aggregation: str, scale_rewards: str, method: str | None = None
 ) -> None:
-    """Refuse what has no meaning for rows across prompts, or for a baseline over the group.
+    """Refuse what has no meaning for rows across prompts, a baseline over the group, or weights.
 
     Args:
         selection: How rollouts are selected.
         aggregation, scale_rewards: TRL's multi_objective_aggregation and scale_rewards.
         method: The method that the user named, for the message.
     """
-    by_group = not selection.advantages_sum_to_zero
+    by_group = selection.baseline == "group"
+    is_unbalanced = not selection.advantages_sum_to_zero
     named = f"method={method!r}, which has " if method else ""
     if by_group:
         named += f"advantage_baseline={selection.baseline!r}"
     else:
         named += f"downsampling_rule={selection.rule!r}"
 
-    if (selection.across_prompts or by_group) and aggregation != "sum_then_normalize":
+    if (selection.across_prompts or is_unbalanced) and aggregation != "sum_then_normalize":
         raise InvalidInputError(
             f"{named} needs multi_objective_aggregation='sum_then_normalize', got {aggregation!r}"
         )
-    if by_group and scale_rewards == "batch":
+    if is_unbalanced and scale_rewards == "batch":
         raise InvalidInputError(f"{named} needs scale_rewards 'group' or 'none', got 'batch'")
 
 

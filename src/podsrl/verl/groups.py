@@ -156,22 +156,20 @@ def _check_reward_model(config: Mapping[str, Any], selection: Selection, where: 
 
 def _check_estimator(algorithm: Mapping[str, Any], selection: Selection, where: str) -> None:
     """Only GRPO's advantages are podsrl's to compute, and only where no KL is in the reward."""
-    needs_grpo = ""
-    if not selection.advantages_sum_to_zero:
-        needs_grpo = f"baseline={selection.baseline}"
+    needs_grpo = selection.unbalanced_by
     if selection.across_prompts:
         needs_grpo = f"rule={selection.rule} keeps rows across prompts, which"
     if needs_grpo and algorithm["adv_estimator"] != "grpo":
         raise UnsupportedError(
             f"{where}{needs_grpo} needs algorithm.adv_estimator=grpo; got"
             f" {algorithm['adv_estimator']}. Every estimator works with baseline=kept and a rule"
-            " within prompts, such as max_variance"
+            " within prompts that weighs no rows, such as max_variance"
         )
     if not selection.advantages_sum_to_zero and algorithm.get("use_kl_in_reward"):
         raise UnsupportedError(
-            f"{where}baseline={selection.baseline} can't be used with"
+            f"{where}{selection.unbalanced_by} can't be used with"
             " algorithm.use_kl_in_reward=True: dropped rollouts have no reference log-probs. Use"
-            " baseline=kept, or"
+            " baseline=kept and a rule without weights, or"
             " actor_rollout_ref.actor.use_kl_loss=True in place of KL in the reward"
         )
 

@@ -37,8 +37,16 @@ class MemoryOfPasses:
         return cls(float(fixed), float(row), tuple(sizes)) if row > 0 else None
 
     def rows_within(self, size: float) -> int:
-        """The most rows of a pass within so many bytes; less than 1 where not even one fits."""
-        return int((size - self.fixed) // self.row)
+        """The most rows of a pass within so many bytes; less than 1 where not even one fits.
+
+        TRL makes logits of a part of the pass at a time, so that more rows take less each. Outside
+        of what was measured memory is then below the line. Between two sizes it may lie above it,
+        and the smaller one is named.
+        """
+        rows = int((size - self.fixed) // self.row)
+        fitting = [measured for measured in self.sizes if measured <= rows]
+        is_between = bool(fitting) and rows < max(self.sizes)
+        return max(fitting) if is_between else rows
 
 
 def read_memory(runs: Sequence[RunFolder]) -> MemoryOfPasses | None:

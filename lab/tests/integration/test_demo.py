@@ -248,7 +248,7 @@ def test_the_demo_prints_its_table_and_a_second_one_goes_beside_it(quick_demo, t
 
     before = (tmp_path / "shown" / "pods" / "seed-0" / "metrics.jsonl").read_bytes()
     assert main(quick_demo) == 0
-    assert f"this demo goes to {tmp_path / 'shown-2'}" in capsys.readouterr().out
+    assert f"this demo is written to {tmp_path / 'shown-2'}" in capsys.readouterr().out
     assert finished(tmp_path / "shown-2") == list(ARMS)
     assert (tmp_path / "shown" / "pods" / "seed-0" / "metrics.jsonl").read_bytes() == before
 

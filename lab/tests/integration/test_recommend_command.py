@@ -503,7 +503,7 @@ def test_a_script_that_fails_as_it_is_is_told(tmp_path, monkeypatch, capsys):
     ("words", "says"),
     [
         (["none.py"], "there is no script none.py"),
-        (["a.py", "b"], "a script's own arguments stand within its quotes"),
+        (["a.py", "b"], "Put a script and its own arguments into quotes"),
         (["runs", "--steps", "3"], "--steps is for a script"),
         (["'a.py"], "is no command"),
         (["train.py", "--gpu", "7"], "--gpu 7: this machine has no GPU that torch can use"),

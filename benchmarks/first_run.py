@@ -12,6 +12,7 @@ that folder, whose tables `python -m benchmarks.pages` writes.
 import argparse
 import json
 import runpy
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -112,7 +113,7 @@ def train(arm: str, rate: float, steps: int, seed: int) -> None:
             self.add_callback(WriteDown())
 
     def with_settings(output_dir: str, **theirs: Any) -> podsrl.trl.PODSConfig:
-        return config(output_dir, **{**theirs, **settings})
+        return config(tempfile.mkdtemp(), **{**theirs, **settings})  # two runs may train at once
 
     names: Any = podsrl.trl  # from which the script imports
     names.PODSConfig = with_settings

@@ -1,4 +1,4 @@
-"""README's script for 100 of its steps with SmolLM2-135M on a CPU, by GRPO and by PODS.
+"""README's script for 60 of its steps with SmolLM2-135M on a CPU, by GRPO and by PODS.
 
     python -m benchmarks.first_run train pods --rate 1e-5              # the whole: an hour
     python -m benchmarks.first_run train pods --rate 1e-5 --steps 16   # to choose a rate by
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCRIPT = ROOT / "examples" / "first_run.py"
 FOLDER = RESULTS / "first-run"
 RUNS = FOLDER / "runs"
-STEPS = 100  # of the script's 200: an hour of one core
+STEPS = 60  # of the script's 200: half an hour of one core
 SEED = 42
 
 #: GRPO has every help of ours that does not choose rows.

@@ -14,6 +14,12 @@ def question(a, b):
 
 
 data = Dataset.from_list([question(a, b) for a in range(2, 60) for b in range(2, 60)])
-args = PODSConfig("out", per_device_train_batch_size=32, max_completion_length=16, max_steps=200)
+args = PODSConfig(
+    "out",
+    learning_rate=1e-5,
+    per_device_train_batch_size=32,
+    max_completion_length=16,
+    max_steps=200,
+)
 trainer = PODSTrainer("Qwen/Qwen2.5-0.5B-Instruct", right, args=args, train_dataset=data)
 trainer.train()  # each step: 4 prompts, 128 rollouts; 32 are trained on

@@ -5,6 +5,7 @@ A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. What stand
 
 from collections.abc import Callable
 
+from benchmarks import first_run
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.frozen import tables
 from benchmarks.markdown import BLOCK
@@ -18,6 +19,7 @@ PAGES = (
     ROOT / "docs" / "methods.md",
     RESULTS / "published.md",
     RESULTS / "worth.md",
+    RESULTS / "first-run" / "README.md",
 )
 #: What makes the lines of each block.
 BLOCKS: dict[str, Callable[[], list[str]]] = {
@@ -37,6 +39,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "worth-front": worth.front,
     "worth-batch": worth.beside_large_batches,
     "worth-batch-short": worth.beside_large_batches_in_short,
+    "first-run-rates": first_run.rates,
+    "first-run": first_run.curve,
     "comparison-differences": tables.differences,
     "comparison-variety": tables.variety,
 }

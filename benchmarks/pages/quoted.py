@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import first_run
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.sizes.plan import GRPO, PODS
 from benchmarks.sizes.raw_file import read_raw
@@ -74,6 +75,13 @@ def cost_of(found: StepValue, digits: int = 2) -> str:
     """A cost as it is written."""
     assert found.cost is not None
     return f"{found.cost.value:.{digits}f}"
+
+
+def _first_run() -> tuple[str, ...]:
+    """The right answers of PODS in the first step and in the last ten; its steps, its minutes."""
+    (run,) = [run for run in first_run.runs(whole=True) if run.arm == "pods"]
+    first, last = (f"{100 * share:.1f}" for share in (run.right_T[0], run.windows()[-1]))
+    return first, last, str(len(run.right_T)), f"{sum(run.seconds_T) / 60:.0f}"
 
 
 #: Names of machines.
@@ -244,6 +252,11 @@ def _llama() -> tuple[str, str]:
 
 
 _ON_FRONT = (
+    Quote(
+        README,
+        "from {} to {} % in {} steps, in {} minutes on one core of a CPU",
+        _first_run,
+    ),
     Quote(
         README,
         "taught as much as {} steps of GRPO with 16. It took {} times as long. So an hour of PODS"

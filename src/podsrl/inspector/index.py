@@ -258,10 +258,11 @@ class Index:
             tell: Is told how many files of how many were read so far, after every few of them.
             steps: The steps that are wanted; files that have none of them are left for later.
                 None: all.
-            seconds: How long it may take; what is left is read by the next call.
+            seconds: How long files may be read, once they are listed; the first ones are read in
+                any case. The next call reads what is left.
         """
         self._add_runs(self._find())
-        self._read_changes(tell, steps, time.monotonic() + seconds)
+        self._read_changes(tell, steps, seconds)
         if self.check is not None:
             self.check.run(self, self._stopping, seconds=math.inf)
 
@@ -280,7 +281,7 @@ class Index:
         self,
         tell: Callable[[int, int], None] = lambda done, of: None,
         steps: Collection[int] | None = None,
-        end: float = math.inf,
+        seconds: float = math.inf,
     ) -> None:
         with self._filling:
             for run in self.runs:
@@ -292,6 +293,7 @@ class Index:
             total = sum(map(len, waiting))
 
             at_once = _FILES_AT_FIRST
+            end = time.monotonic() + seconds
             while any(waiting) and not self._stopping.is_set() and time.monotonic() < end:
                 for run, files in zip(self.runs, waiting, strict=True):
                     batch = files[:at_once]

@@ -18,7 +18,7 @@ from podsrl.inspector.search import Query, search
 
 #: The form of the answer; it changes when something in it is renamed or taken away.
 VERSION = 1
-_OVERVIEW_SECONDS = 0.6
+_OVERVIEW_SECONDS = 0.1
 _STEPS = 40  # of a run, in an overview
 _AT_ONCE = 8  # steps that a search reads before it looks
 _WIDTH = 100

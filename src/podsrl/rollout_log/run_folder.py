@@ -103,13 +103,13 @@ class Part(NamedTuple):
         return f"rank_{self.process:0{digits}}_of_{self.world}{later}.parquet"
 
     @classmethod
-    def of(cls, path: Path) -> "Part | None":
+    def of(cls, name: str) -> "Part | None":
         """The part that a file's name says; None if it is no part's.
 
-        >>> Part.of(Path("rank_03_of_16-2.parquet"))
+        >>> Part.of("rank_03_of_16-2.parquet")
         Part(process=3, world=16, generation=1)
         """
-        found = re.fullmatch(r"rank_(\d+)_of_(\d+)(?:-(\d+))?\.parquet", path.name)
+        found = re.fullmatch(r"rank_(\d+)_of_(\d+)(?:-(\d+))?\.parquet", name)
         return found and cls(int(found[1]), int(found[2]), int(found[3] or 1) - 1)
 
 
@@ -338,7 +338,7 @@ class RunFolder:
         paths: dict[Part, Path] = {}
         there: dict[tuple[int, int], set[int]] = defaultdict(set)
         for path in self.rollout_folder(step).glob("*.parquet"):
-            if (part := Part.of(path)) is not None:
+            if (part := Part.of(path.name)) is not None:
                 paths[part] = path
                 there[part.generation, part.world].add(part.process)
 
@@ -392,7 +392,7 @@ class RunFolder:
         The step's folder stays, as another process may be writing into it; `sweep` removes it.
         """
         for path in self.rollout_folder(step).glob("*.parquet"):
-            part = Part.of(path)
+            part = Part.of(path.name)
             if part is not None and part.process % world == process:
                 path.unlink(missing_ok=True)
 

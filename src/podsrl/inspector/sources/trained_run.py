@@ -227,7 +227,7 @@ def _whole_step(folder: Path) -> list[RolloutFile]:
     """The parts of a step, if all of its processes have written theirs."""
     parts: dict[Part, Any] = {}
     for entry in entries(folder):
-        if (part := Part.of(Path(entry.name))) is not None:
+        if (part := Part.of(entry.name)) is not None:
             parts[part] = entry
     for part in parts:
         others = (part._replace(process=process) for process in range(part.world))

@@ -1,6 +1,6 @@
 """README's script for 60 of its steps with SmolLM2-135M on a CPU, by GRPO and by PODS.
 
-    python -m benchmarks.first_run train pods --rate 1e-5              # the whole: an hour
+    python -m benchmarks.first_run train pods --rate 1e-5              # 60 steps
     python -m benchmarks.first_run train pods --rate 1e-5 --steps 16   # to choose a rate by
     python -m benchmarks.first_run figure                              # after all runs
 
@@ -10,7 +10,6 @@ that folder, whose tables `python -m benchmarks.pages` writes.
 """
 
 import argparse
-import json
 import runpy
 import tempfile
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.markdown import table
-from podsrl.rollout_log.files import write_whole
+from podsrl.rollout_log.files import append_line, read_lines, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 SCRIPT = ROOT / "examples" / "first_run.py"
 FOLDER = RESULTS / "first-run"
 RUNS = FOLDER / "runs"
-STEPS = 60  # of the script's 200: half an hour of one core
+STEPS = 60  # of the script's 200
 SEED = 42
 
 #: GRPO has every help of ours that does not choose rows.
@@ -49,7 +48,7 @@ def question(a: int, b: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Train once, or write the page."""
+    """Train once, or draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     training = commands.add_parser("train", help="one run of the script")
@@ -99,9 +98,7 @@ def train(arm: str, rate: float, steps: int, seed: int) -> None:
         """A line for each step, written at once."""
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            line = json.dumps({"step": state.global_step, **(logs or {})})
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            append_line(path, {"step": state.global_step, **(logs or {})})
 
     config = podsrl.trl.PODSConfig
 
@@ -146,8 +143,7 @@ class Run:
         """The run of a file of `train`."""
         arm, numbers = path.stem.split("-", 1)
         rate, steps, _ = numbers.rsplit("-", 2)
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        of_steps = [line for line in lines if "reward" in line]  # the last line sums up
+        of_steps = [line for line in read_lines(path) if "reward" in line]  # the last one sums up
         return cls(
             arm=arm,
             rate=float(rate),

@@ -124,16 +124,22 @@ def rewards(rows: int) -> np.ndarray:
 
 # ---- verl
 
+#: What a local Ray needs on a machine that other programs share.
+RAY_ENVIRONMENT = {
+    "RAY_AUTH_MODE": "disabled",  # else Ray writes a token into the home folder
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Ray would kill its workers where other programs fill the machine's memory.
+    "RAY_memory_monitor_refresh_ms": "0",
+    # Ray gives way to every other program (a niceness of 15), so that it stands where one is busy.
+    "RAY_worker_niceness": "0",
+}
+
 
 @contextmanager
 def verls_queue(most_rows: int) -> Iterator[None]:
     """verl's TransferQueue with room for as many rows, on a local Ray."""
-    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # Ray would kill its workers where other programs fill the machine's memory.
-    os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
-    # Ray gives way to every other program (a niceness of 15), so that it stands where one is busy.
-    os.environ.setdefault("RAY_worker_niceness", "0")
+    for name, value in RAY_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     import ray
     import transfer_queue as tq
     from omegaconf import OmegaConf

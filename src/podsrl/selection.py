@@ -257,8 +257,8 @@ class Selected:
             deviation = compared_K.std(ddof=1) if compared_K.size > 1 else 0.0
             advantages_P_N = advantages_P_N / (deviation + self.eps)
 
-        if keeps_all:  # the rule was not asked
-            return advantages_P_N
+        if keeps_all or self.selection.chosen_rule.weights is None:
+            return advantages_P_N  # with all kept the rule was not asked
         scores_P_N = self.rewards.scores_P_N.astype(np.float64)
         return advantages_P_N * weights_of_kept(self.selection.rule, scores_P_N, self.kept_P_N)
 

@@ -7,15 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchmarks.speed.hosts import RAY_ENVIRONMENT
+
 # imported by verl, in its own processes; and a program that nox -s soak_verl starts
 collect_ignore_glob = ["cpu_bed/*", "soak.py"]
 
-os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-# Ray would kill its workers where other programs fill the machine's memory.
-os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
-# Ray gives way to every other program (a niceness of 15), so that it stands where one is busy.
-os.environ.setdefault("RAY_worker_niceness", "0")
+for _name, _value in RAY_ENVIRONMENT.items():
+    os.environ.setdefault(_name, _value)
 
 if importlib.util.find_spec("verl") is not None:
     with warnings.catch_warnings():

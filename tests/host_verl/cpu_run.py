@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.torch import load_file
 
+from benchmarks.speed.hosts import RAY_ENVIRONMENT
+
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE.parents[1] / "examples" / "gsm8k_8gpu.sh"
 PROMPTS, ROLLOUTS, STEPS = 4, 8, 2
@@ -169,13 +171,8 @@ def _environment(metrics: Path, rows: Path, meeting: Path) -> dict[str, str]:
         "VERL_FILE_LOGGER_PATH": str(metrics),
         "CPU_BED_ROWS": str(rows),
         "CPU_BED_MEETING": str(meeting),
-        "RAY_AUTH_MODE": "disabled",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        **RAY_ENVIRONMENT,
         "RAY_USAGE_STATS_ENABLED": "0",
-        # Ray would kill its workers where other programs fill the machine's memory.
-        "RAY_memory_monitor_refresh_ms": "0",
-        # Ray gives way to every other program (a niceness of 15), and stands where one is busy.
-        "RAY_worker_niceness": "0",
         "RAY_prestart_worker_first_driver": "0",
         "RAY_enable_worker_prestart": "0",
         "OMP_NUM_THREADS": "1",

@@ -137,10 +137,10 @@ def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Se
 
 
 def weights_of_kept(name: RuleName, rewards_P_N: Floats, kept_P_N: Mask) -> Floats:
-    """What the advantages of kept rollouts are multiplied by, shape (P, N); 1 without weights.
+    """What the advantages of kept rollouts are multiplied by, shape (P, N).
 
     Args:
-        name: The rule that has kept them.
+        name: The rule that has kept them, which has weights.
         rewards_P_N: The rewards that it was given.
         kept_P_N: True for what it has kept.
 
@@ -149,10 +149,7 @@ def weights_of_kept(name: RuleName, rewards_P_N: Floats, kept_P_N: Mask) -> Floa
             than a number of at least 0 for every kept rollout.
     """
     rule = resolve_rule(name)
-    weights_P_N = np.ones(kept_P_N.shape)
-    if rule.weights is None:
-        return weights_P_N
-
+    assert rule.weights is not None  # one without is not asked
     with user_code(_file_of(rule, name), f"the weights of rule {rule_name(name)} failed"):
         given = np.asarray(
             rule.weights(seen_by(rule, rewards_P_N), kept_P_N.copy(), **rule.options)
@@ -161,7 +158,7 @@ def weights_of_kept(name: RuleName, rewards_P_N: Floats, kept_P_N: Mask) -> Floa
     must = f"the weights of rule {rule_name(name)} must be numbers of shape {kept_P_N.shape}"
     if given.shape != kept_P_N.shape or given.dtype.kind not in "fiu":
         raise InvalidInputError(f"{must}; got shape {given.shape} of {given.dtype}")
-    weights_P_N[kept_P_N] = given[kept_P_N]
+    weights_P_N = np.where(kept_P_N, given, 1.0)
     wrong = weights_P_N[~(np.isfinite(weights_P_N) & (weights_P_N >= 0))]
     if wrong.size:
         raise InvalidInputError(f"{must}, of at least 0 where one is kept; got {wrong[0]:g}")

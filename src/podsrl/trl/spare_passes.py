@@ -196,7 +196,7 @@ def _of_rows(values: Any, rows: torch.Tensor, total: int) -> Any:
 def _in_their_places(
     values: torch.Tensor | None, rows: torch.Tensor, total: int
 ) -> torch.Tensor | None:
-    """Values of some rows among `total` rows, of which the others are 0."""
+    """The values at their rows among `total` rows; the other rows are 0."""
     if values is None:
         return None
     zeros = values.new_zeros(total, *values.shape[1:])

@@ -130,7 +130,7 @@ def divisor_of(config: Mapping[str, Any]) -> str:
 
 
 def least_multiple(config: Mapping[str, Any]) -> int:
-    """The number of rows of which each rank's share of a mini-batch must be a multiple."""
+    """The number that divides the rows of each rank in every mini-batch."""
     actor = config["actor_rollout_ref"]["actor"]
     rollout = config["actor_rollout_ref"]["rollout"]
     if actor.get("use_dynamic_bsz"):

@@ -97,7 +97,7 @@ class _DownSampling(v1.PPOTrainer):
         return buffer
 
     def _load_checkpoint(self) -> None:
-        """verl's; it says nothing where it counts on from a step whose weights it didn't load."""
+        """verl's, with a warning where it resumes at a step without the weights of that step."""
         super()._load_checkpoint()
         contents = self.config.actor_rollout_ref.actor.checkpoint.load_contents
         if self.global_steps > 0 and "model" not in contents:
@@ -133,9 +133,10 @@ class _DownSampling(v1.PPOTrainer):
             chosen = self._pods_select(batch)
         seconds = timing["pods_select"]
         self.timing_raw["pods_select"] = self.timing_raw.get("pods_select", 0.0) + seconds
-        self._pods_dump(batch, chosen.kept_keys())  # verl times it as its own
+        kept_keys = chosen.kept_keys()
+        self._pods_dump(batch, kept_keys)  # verl times it as its own
         with marked_timer("pods_drop", self.timing_raw):
-            kept = self._pods_drop_rows(batch, chosen.kept_keys())
+            kept = self._pods_drop_rows(batch, kept_keys)
 
         with self._pods_update_sees_m():
             balanced = super()._balance_batch(kept, metrics, *args, **kwargs)
@@ -158,7 +159,7 @@ class _DownSampling(v1.PPOTrainer):
         return balanced
 
     def _pods_count_lost(self, chosen: SelectedGroups) -> int:
-        """The number of rollouts that verl asked for and that are missing, of which it warns."""
+        """The number of rollouts that verl asked for and did not get; it warns of them."""
         prompts = self.config.data.train_batch_size // self.parameter_sync_step
         asked = prompts * self.config.actor_rollout_ref.rollout.n
         came = sum(len(group) for group in chosen.groups)
@@ -472,7 +473,7 @@ def _divide(passes: Passes, ranks: int) -> list[list[int]]:
 
 
 def _rows(batch: Any, data: TensorDict, scores: list[float]) -> list[Row]:
-    """The rows of a batch; unscorable too is one of which the reward function says so."""
+    """The rows of a batch. A row is also unscorable where the reward function says so."""
     extra_fields = list(data.get("extra_fields", [None] * len(batch.keys)))
     turns = list(data["num_turns"])  # a look into `data` makes a list of all rows: once, not by row
     rows = []

@@ -74,12 +74,14 @@ class Decision:
 
         rows = [heads]
         for arm in self.curves:
-            rows.append([arm, *self.means(arm), *beside.get(arm, of_reference)])
+            rows.append([arm, *self._means(arm), *beside.get(arm, of_reference)])
         return rows
 
-    def means(self, arm: str) -> list[str]:
+    def _means(self, arm: str) -> list[str]:
         """The mean reward of an arm at first, at the end, and over the run, as text."""
-        firsts, ends, over_run = [], [], []
+        firsts = []
+        ends = []
+        over_run = []
         for curve in self.curves[arm].values():
             firsts.append(float(curve.rewards_T[0]))
             ends.append(float(curve.rewards_T[-1]))

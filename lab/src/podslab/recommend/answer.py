@@ -90,18 +90,11 @@ def _table(measured: MeasuredSteps, known: Known) -> str:
                 gain = str(over_cost(found.ratio, step.cost(grpo)))
             elif step is not grpo:
                 worth = f"pays above {cost}"
-        rows.append(
-            [
-                _name(step, grpo),
-                _sizes(step),
-                *(_seconds(step, phase) for phase in phases),
-                duration(step.total),
-                cost,
-                memory(step.peak_memory),
-                worth,
-                gain,
-            ]
-        )
+
+        row = [_name(step, grpo), _sizes(step)]
+        row += [_seconds(step, phase) for phase in phases]
+        row += [duration(step.total), cost, memory(step.peak_memory), worth, gain]
+        rows.append(row)
     return aligned(rows, numbers=True)
 
 

@@ -5,7 +5,8 @@
 
 The command is started as a user starts it, with a config of tiny runs, and looked at from outside:
 its open files, threads, memory and child processes, and what is in its folder and in the one for
-temporary files. The exit status is 1 where something grew with the number of runs.
+temporary files. The exit status is 1 where something grew with the number of runs. What it holds
+once all runs have ended, while the answer is computed, has a line of its own.
 """
 
 import os
@@ -91,11 +92,12 @@ def soak(runs: int, folder: Path) -> list[str]:
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump(config_of(runs, out)))
 
-    parts: list[dict[str, int]] = [{} for _ in range(_LINES)]
+    # The last one is of the answer, which needs memory of its own, however many runs there were.
+    parts: list[dict[str, int]] = [{} for _ in range(_LINES + 1)]
     watched = Watched(config, temporary)
     while watched.process.poll() is None:
         # One run is being trained while the others wait.
-        part = min(_LINES - 1, _LINES * finished(out) // runs)
+        part = _LINES * finished(out) // runs
         for name, count in watched.counts().items():
             parts[part][name] = max(parts[part].get(name, 0), count)
         time.sleep(_LOOK_EVERY)
@@ -104,10 +106,12 @@ def soak(runs: int, folder: Path) -> list[str]:
         raise AssertionError(watched.process.stderr.read()[-4_000:])
 
     print("\t".join(["runs", *parts[0]]))
-    for part, seen in enumerate(parts):
-        print("\t".join(map(str, [(part + 1) * runs // _LINES, *seen.values()])))
+    upto = [str((part + 1) * runs // _LINES) for part in range(_LINES)]
+    for name, seen in zip([*upto, "answer"], parts, strict=True):
+        print("\t".join(map(str, [name, *seen.values()])))
 
-    problems = [f"{name}: {first} -> {last}" for name, (first, last) in _more(parts).items()]
+    more = _more(parts[:_LINES])
+    problems = [f"{name}: {first} -> {last}" for name, (first, last) in more.items()]
     problems += _more_files(out, runs)
     problems += [f"left in the folder for temporary files: {left}" for left in temporary.iterdir()]
     return problems + _of_second_time(config, temporary, out)

@@ -1,6 +1,6 @@
 """The model that begins with the questions of `long_prompts`: warm-started on sloppy answers.
 
-    python -m benchmarks.studies.long_prompts_start runs/long-prompts-start     # some minutes
+python -m benchmarks.studies.long_prompts_start runs/long-prompts-start     # some minutes
 """
 
 import random

@@ -37,6 +37,7 @@ from podsrl.rules import register_rule
 from podsrl.trl import PODSRolloutWorker
 from podsrl.trl.async_grpo.loop import SCORED, SelectingLoop
 from podsrl.trl.async_grpo.scored_groups import ScoredGroups
+from podsrl.trl.async_grpo.worker import MOST_METRICS
 from support.agents import questions, text_model
 from support.async_runs import down, letters, lower, on_cpu, short, text_of
 from support.brute_force import highest_variance
@@ -234,6 +235,15 @@ def test_n_equal_to_m_sends_exactly_what_trls_own_worker_sends(
         trls_rows = sent(trls_loop, group_of(texts))
         assert str(rows) == str(trls_rows)  # NaN is not equal to itself
         assert len(rows) == M + 1  # one of them forked
+
+
+def test_a_trainer_that_never_logs_lets_nothing_wait_without_end(worker):
+    made = worker()
+    made.metrics_queue.cancel_join_thread()  # else the end of the process waits for a reader
+    for _ in range(MOST_METRICS):
+        made.metrics_queue.put_nowait({})
+    with pytest.raises(queue.Full):
+        made.metrics_queue.put_nowait({})
 
 
 def test_only_rows_of_kept_rollouts_are_sent_with_advantages_over_them(

@@ -21,7 +21,7 @@ from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError, MissingDependencyError
 from podsrl.trl import PODSConfig, PODSTrainer
 from podsrl.trl.checks import check_arguments
-from support.trl_runs import equal, logged, weights
+from support.trl_runs import digits, equal, logged, weights
 
 
 def test_lora_trains_the_adapter_only_with_a_reference_from_the_base_model(make_trainer):
@@ -103,6 +103,31 @@ def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer
     assert [call.completions for call in calls] == [16, 32, 32]
     assert [call.rewards for call in calls] == [16, 32, 32]
     assert trainer.pods.state.rollouts_generated == 16
+
+
+@pytest.mark.slow
+def test_in_an_evaluation_with_continuous_batching_a_group_is_as_wide_as_it_is(
+    make_trainer, dataset
+):
+    widths: list[tuple[int, int]] = []
+
+    def rank(completions: list[Any], num_rollouts: int, **kwargs: Any) -> list[float]:
+        widths.append((len(completions), num_rollouts))
+        return digits(completions)
+
+    make_trainer(
+        8,
+        reward_funcs=rank,
+        max_steps=1,
+        use_transformers_continuous_batching=True,
+        transformers_continuous_batching_config={"num_blocks": 64, "max_batch_tokens": 256},
+        eval_dataset=dataset.select(range(4)),
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=8,
+        num_generations_eval=2,
+    ).train()
+    assert widths == [(16, 8), (8, 2)]
 
 
 def record_templates(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

@@ -255,6 +255,32 @@ def test_a_batch_that_is_sampled_again_is_the_one_that_is_trained_on(make_traine
     assert logged(trainer)[0]["pods/rollouts_generated"] == 4 * n
 
 
+def test_the_first_of_two_batches_is_logged_where_it_is_trained_on(make_trainer):
+    class First:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            output = super()._generate_and_score_completions(list(inputs))
+            super()._generate_and_score_completions(inputs)
+            made.append(output)
+            return output
+
+    made: list[Any] = []
+    trainer = make_trainer(N, mixin=First, max_steps=1)
+    trainer.train()
+    table = table_of(trainer)
+    mask = made[0]["completion_mask"].bool()
+    ids = [row[own].tolist() for row, own in zip(made[0]["completion_ids"], mask, strict=True)]
+    trained_on = trainer.processing_class.batch_decode(ids, skip_special_tokens=True)
+    assert table[table["kept"]]["completion"].tolist() == trained_on
+
+
+@pytest.mark.parametrize("n", [M, N])
+def test_a_name_of_ones_own_stays_on_the_models_card(make_trainer, n):
+    class Mine:
+        _name = "My method"
+
+    assert make_trainer(n, mixin=Mine)._name == "My method"
+
+
 def test_a_batch_that_is_made_in_pieces_is_trained_on_whole(make_trainer):
     class InPieces:
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -394,6 +420,45 @@ def test_log_probs_may_be_asked_for_by_name(make_trainer):
     by_name = trained(make_trainer, 2 * M, "by name", mixin=ByName, **fields)
     plain = trained(make_trainer, 2 * M, "plain", **fields)
     assert equal(weights(by_name), weights(plain))
+
+
+def test_log_probs_may_be_asked_for_in_another_order(make_trainer):
+    """As with rows that are sorted by length, so that little is padded."""
+
+    class Reversed:
+        def _get_per_token_logps_and_entropies(
+            self, model: Any, input_ids: Any, attention_mask: Any, *args: Any, **kwargs: Any
+        ) -> Any:
+            flipped = super()._get_per_token_logps_and_entropies(
+                model, input_ids.flip(0), attention_mask.flip(0), *args, **kwargs
+            )
+            return tuple(None if part is None else part.flip(0) for part in flipped)
+
+    fields = {"reward_funcs": zero, "num_iterations": 2, "max_steps": 2, **SGD}
+    reversed_ = trained(make_trainer, 2 * M, "reversed", mixin=Reversed, **fields)
+    plain = trained(make_trainer, 2 * M, "plain", **fields)
+    assert_close(weights(reversed_), weights(plain))
+
+
+@pytest.mark.parametrize("n", [M, N])
+def test_a_reward_function_can_not_change_what_is_trained_on(make_trainer, n):
+    def meddling(
+        completions: list[Any], prompts: list[Any], completion_ids: list[Any], **kwargs: Any
+    ) -> list[float]:
+        rewards = digits(completions)
+        for completion, prompt, ids in zip(completions, prompts, completion_ids, strict=True):
+            completion[-1]["content"] = "changed"
+            prompt[-1]["content"] = "changed"
+            ids.pop()
+        return rewards
+
+    fields = {"log_completions": True, **SGD}
+    meddled = trained(make_trainer, n, "meddled", reward_funcs=meddling, **fields)
+    plain = trained(make_trainer, n, "plain", **fields)
+    assert equal(weights(meddled), weights(plain))
+    left, right = table_of(meddled), table_of(plain)
+    for column in ("prompt", "completion", "tokens"):
+        assert left[column].tolist() == right[column].tolist()
 
 
 def test_a_wrapper_on_the_trainer_itself_counts_as_a_method_does(make_trainer):

@@ -1,7 +1,9 @@
 """A run that was killed goes on as if it had not been."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from podsrl.errors import InvalidInputError
@@ -71,6 +73,22 @@ def test_a_checkpoint_of_another_buffer_generates_first(make_trainer):
     assert first.args.steps_per_generation == 1
     again = make_trainer(8, max_steps=2, num_iterations=2, steps_per_generation=2)
     again.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
+    assert again.state.global_step == 2
+    assert again.pods.state.rollouts_generated > first.pods.state.rollouts_generated
+
+
+def test_a_batch_that_can_not_be_saved_is_generated_anew(make_trainer, caplog):
+    class Adds:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            output = super()._generate_and_score_completions(inputs)
+            return {**output, "lengths": list(np.ones(len(output["advantages"])))}
+
+    fields = {"mixin": Adds, "max_steps": 2, "num_iterations": 2}
+    first = make_trainer(8, save_strategy="steps", save_steps=1, **fields)
+    first.train()
+    assert "a batch holds a float64: a resumed run generates them anew" in caplog.text
+    again = make_trainer(8, **fields)
+    again.train(resume_from_checkpoint=str(Path(first.args.output_dir) / "checkpoint-1"))
     assert again.state.global_step == 2
     assert again.pods.state.rollouts_generated > first.pods.state.rollouts_generated
 

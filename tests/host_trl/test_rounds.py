@@ -112,6 +112,17 @@ def test_metrics_of_progress_are_those_of_the_first_round(
     assert len(trainer.pods.completions["extra"]["kept"]) == M + N
 
 
+def test_metrics_of_ones_own_are_logged_for_every_round(make_trainer: Callable[..., Any]) -> None:
+    class Counts:
+        def _calculate_rewards(self, *args: Any) -> Any:
+            self._metrics["train"]["scored"].append(float(len(args[0])))  # type: ignore[attr-defined]
+            return super()._calculate_rewards(*args)  # type: ignore[misc]
+
+    trainer, rewards = trained(make_trainer, "run", rollouts_per_round=M, mixin=Counts)
+    assert rewards.calls == [2 * M, M, M, M]
+    assert logged(trainer)[0]["scored"] == pytest.approx(sum(rewards.calls) / 4)
+
+
 def test_reinforce_ada_compares_with_all_that_its_rounds_made(
     make_trainer: Callable[..., Any],
 ) -> None:

@@ -96,11 +96,20 @@ class Checkpoints:
         trainer = pods.trainer
         passes_per_generation = (trainer.args.steps_per_generation or 1) * trainer.num_iterations
         is_used_up = pods.host.micro_step % passes_per_generation == 0
+        buffered = None if is_used_up else pods.host.buffered_batches
+        if (kind := _not_loadable(buffered)) is not None:
+            logger.warning(
+                "the checkpoint has no rollouts that are still to be trained on, because a batch"
+                " holds a %s: a resumed run generates them anew. Tensors, numbers and texts are"
+                " saved",
+                kind,
+            )
+            buffered = None
         return {
             "world": trainer.accelerator.num_processes,
             "run": pods.recorder.run_id,
             "micro_step": pods.host.micro_step,
-            "buffered_inputs": None if is_used_up else pods.host.buffered_batches,
+            "buffered_inputs": buffered,
             "settings": plain(pods.recorder.config),
             **pods.state.state_dict(),
         }
@@ -198,6 +207,18 @@ def tell_of_passed_over(output_dir: str, newest: Path | None) -> None:
 def step_of(folder: Path) -> int:
     """The optimiser step of a checkpoint; an `OSError` or a `ValueError` if it is not whole."""
     return TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step
+
+
+def _not_loadable(value: Any) -> str | None:
+    """The first type in a value that `torch.load` does not read with weights_only; None: none."""
+    if isinstance(value, dict):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, (list, tuple)):
+        found = (_not_loadable(part) for part in value)
+        return next((kind for kind in found if kind is not None), None)
+    if value is None or type(value) in (bool, int, float, str) or isinstance(value, torch.Tensor):
+        return None
+    return type(value).__name__
 
 
 def _load(file: Path, device: Any) -> dict[str, Any]:

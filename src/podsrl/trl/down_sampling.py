@@ -43,7 +43,7 @@ from podsrl.trl.rows import (
     OF_THE_LOG,
     Columns,
     columns_of,
-    copies_of,
+    copied,
     dataset_images,
     extra_logs_of,
     filled,
@@ -58,6 +58,7 @@ from podsrl.trl.spare_passes import PassSparing
 from podsrl.trl.steady import checkpointing_paused
 from podsrl.trl.step_guard import StepGuard
 from podsrl.trl.token_values import TokenValues
+from podsrl.trl.versions import TESTED
 
 #: A method of TRL's, as a class or its user has it.
 HostMethod = Callable[..., Any]
@@ -182,7 +183,8 @@ class DownSampling:
 
     def group_size(self) -> int:
         """The number of rollouts of a prompt that reward functions get, one after the other."""
-        if self.trainer.model.training:
+        # Not by `model.training`: TRL's continuous batching sets it in an evaluation, too.
+        if self.generation is not None:
             return self.settings.selection.num_rollouts
         return self.trainer.num_generations_eval
 
@@ -274,6 +276,7 @@ class DownSampling:
             self._set_advantages(kept, output)
             self._describe_all(kept)
             self._count(kept)
+        generation.completion_ids = output["completion_ids"]
         self._of_batch.append(generation)
         inputs[:] = rows
         return output
@@ -301,8 +304,9 @@ class DownSampling:
     def rows_with_log_probs(self) -> torch.Tensor | None:
         """The rows of this process that need log-probs of TRL now; None: all of them."""
         kept = self.generation.kept if self.generation is not None else None
-        # A subclass may give other advantages to these rows, once TRL's method is done.
-        if kept is None or self.changes.makes_batch:
+        # A subclass may give other advantages to these rows, once TRL's method is done, or ask for
+        # log-probs of them in another order.
+        if kept is None or self.changes.makes_batch or self.changes.computes_log_probs:
             return None
         return self.passes.rows_with_log_probs(self.settings, kept)
 
@@ -346,11 +350,7 @@ class DownSampling:
             self._generate_round(generate, score, asked, prompts, of_all, collected)
             return collected
 
-        with (
-            self.host.metrics_of_first_round(),
-            self.host.engine_kept_awake(),
-            self.one_reading.remembering(),
-        ):
+        with self.host.engine_kept_awake(), self.one_reading.remembering():
             # Every process knows the rewards of all, so all make a round or none does.
             while (places_P_N := self._next_places(collected, asked.num_prompts)).any():
                 round_ = Round.of_places(places_P_N, world)
@@ -389,7 +389,8 @@ class DownSampling:
         collected: Collected,
     ) -> None:
         """Generate and score the places of a round, and collect what is known of them."""
-        columns = self._generate_rollouts(generate, asked, prompts, round_)
+        with self.host.leaving_out_metrics() if collected.rounds else nullcontext():
+            columns = self._generate_rollouts(generate, asked, prompts, round_)
         by_function_R_F = self._score_rollouts(score, columns)
         with self.clock.phase("select"):
             numbers = numbers_of(columns, self._cut_off(columns))
@@ -441,9 +442,6 @@ class DownSampling:
             columns = columns_of(list(rows), prompts, generate(prompts))
         if self.token_values is not None:
             columns |= self.token_values.columns(columns)
-        # A reward function may change what it is given, and what was generated is trained on.
-        columns["scored"] = columns["completion"]
-        columns["completion"] = copies_of(columns["completion"])
         return columns
 
     def _reading_once(self) -> AbstractContextManager[None]:
@@ -472,10 +470,12 @@ class DownSampling:
     def _score_rollouts(self, score: HostMethod, columns: Columns) -> torch.Tensor:
         """The rewards of all processes by function, shape (R, F), as TRL gathers them."""
         n = self.settings.selection.num_rollouts
+        # A reward function may change what it is given, and what was generated is trained on.
+        prompts = copied(columns["prompt"])
+        completions = copied(columns["completion"])
+        ids = [list(tokens) for tokens in columns["completion_ids"] or ()]
         with self.clock.phase("score"), self.host.scoring(n, self._checked_functions()):
-            by_function_R_F: torch.Tensor = score(
-                columns["row"], columns["prompt"], columns.pop("scored"), columns["completion_ids"]
-            )
+            by_function_R_F: torch.Tensor = score(columns["row"], prompts, completions, ids)
             self._check_shape(by_function_R_F, len(columns["row"] or ()))
             check_rewards(by_function_R_F, self.settings.reward_functions, self.next_step())
             return by_function_R_F
@@ -620,7 +620,7 @@ class DownSampling:
         if kept is None:
             raise UnsupportedError(
                 "this version of TRL does not generate by _generate; podsrl was tested with"
-                " trl>=1.9,<1.17"
+                f" {TESTED}"
             )
         rows = len(kept.own_places)
         if len(output["prompt_ids"]) != rows or len(output["advantages"]) != rows:
@@ -628,7 +628,7 @@ class DownSampling:
                 f"TRL made {len(output['prompt_ids'])} rows and {len(output['advantages'])}"
                 f" advantages of {rows} kept rollouts: either a subclass's _generate returns other"
                 " rows than it is given prompts, or this version of TRL is none that podsrl was"
-                " tested with (trl>=1.9,<1.17)"
+                f" tested with ({TESTED})"
             )
         return kept
 
@@ -695,7 +695,7 @@ class DownSampling:
         return self.passes.shorten(self.settings, batch)
 
     def _kept_of(self, batch: dict[str, Any]) -> list[KeptRows]:
-        """The kept rows of a batch: of the last generation, or of all one after the other."""
+        """The kept rows of a batch: of one generation, or of all one after the other."""
         kept = [generation.kept for generation in self._of_batch if generation.kept is not None]
         who = self.changes.makes_batch or "TRL's method"
         if not kept:
@@ -706,6 +706,10 @@ class DownSampling:
 
         rows = len(batch["prompt_ids"])
         advantages = batch["advantages"]
+        for generation in self._of_batch:
+            its_own = generation.completion_ids is batch["completion_ids"]
+            if its_own and generation.kept is not None and len(advantages) == rows:
+                return [generation.kept]
         if len(advantages) == rows == len(kept[-1].own_places):
             return kept[-1:]
         if len(advantages) == rows == sum(len(one.own_places) for one in kept):

@@ -146,7 +146,14 @@ class KeptRows:
 
 @dataclass(repr=False)
 class Generation:
-    """A generation under way: TRL's request, and the kept rows once they are selected."""
+    """A generation under way: TRL's request, and the kept rows once they are selected.
+
+    Args:
+        asked: TRL's request.
+        kept: The kept rows.
+        completion_ids: TRL's tensor of them, by which they are found in a batch.
+    """
 
     asked: Asked
     kept: KeptRows | None = None
+    completion_ids: Any = None

@@ -62,14 +62,20 @@ def columns_of(
     return columns
 
 
-def copies_of(completions: Sequence[Any] | None) -> Sequence[Any] | None:
-    """Completions, which are texts or lists of messages, with lists and messages of their own."""
-    if completions is None:
-        return None
-    return [
-        [dict(message) for message in completion] if isinstance(completion, list) else completion
-        for completion in completions
-    ]
+def copied(value: Any) -> Any:
+    """A value with lists and dictionaries of its own; what they hold, such as images, is shared.
+
+    >>> before = [[{"role": "user", "content": "2+2"}], "2+2"]
+    >>> after = copied(before)
+    >>> after[0][0]["content"] = "3+3"
+    >>> before[0][0]["content"]
+    '2+2'
+    """
+    if isinstance(value, dict):
+        return {name: copied(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [copied(part) for part in value]
+    return value
 
 
 def generated_for_trl(columns: Columns, images_in_dataset: bool) -> tuple[Any, ...]:

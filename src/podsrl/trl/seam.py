@@ -1,8 +1,9 @@
-"""TRL's trainer as podsrl meets it: the one file that names TRL's private things.
+"""TRL's trainer as podsrl meets it: the one file that names the private things of TRL's trainer.
 
 `Seam` is TRL's `GRPOTrainer` with podsrl at the places where it comes in. `Host` is what podsrl
 reads and sets of TRL's trainer, under names of podsrl's own. When TRL renames something, this file
-is where both names live; tests/host_trl/test_contract.py pins each of them.
+is where both names live; tests/host_trl/test_contract.py pins each of them. The names of TRL's
+asynchronous trainer stand in `podsrl.trl.async_grpo`.
 
 | place in TRL | what podsrl does there |
 |---|---|
@@ -312,17 +313,17 @@ class Host:
         return self.trainer._metrics["train"]
 
     @contextmanager
-    def metrics_of_first_round(self) -> Iterator[None]:
-        """Inside, TRL's `_generate` may be called several times; the first call's metrics stay.
+    def leaving_out_metrics(self) -> Iterator[None]:
+        """Inside, what is logged does not count: TRL's `_generate` is called for a later round.
 
-        TRL logs a value of each call, such as the mean length of completions. That of the first one
-        is over all prompts.
+        TRL logs a value of each call, such as the mean length of completions. That of the first
+        round, which is over all prompts, stays.
         """
         logged = self.metrics
         before = {name: len(values) for name, values in logged.items()}
         yield
         for name, values in logged.items():
-            del values[before.get(name, 0) + 1 :]
+            del values[before.get(name, 0) :]
 
     @property
     def logs(self) -> Any:
@@ -340,9 +341,14 @@ class Host:
         return pending
 
     def name_on_card(self, name: str, paper: dict[str, str]) -> None:
-        """Let the model's card say that it was trained with this, and cite this paper for it."""
-        self.trainer._name = name
-        self.trainer._paper = paper
+        """Let the model's card say that it was trained with this, and cite this paper for it.
+
+        What a subclass says of itself stays.
+        """
+        own = {"_name": name, "_paper": paper}
+        for attribute, value in own.items():
+            if getattr(self.trainer, attribute) == getattr(GRPOTrainer, attribute):
+                setattr(self.trainer, attribute, value)
 
     # ---- checkpoints
 
@@ -386,7 +392,9 @@ def swapped(thing: Any, **values: Any) -> Iterator[None]:
 
     It is used where TRL reads one attribute for two purposes that podsrl has to tell apart:
     * `num_generations`: while TRL's `_generate` makes the rollouts, it asks its engine for n of
-      each prompt, with tools for each. Everywhere else it is m, the rows of a prompt in the update.
+      each prompt, with tools for each, and it scores n of each. Everywhere else it is m, the rows
+      of a prompt in the update.
+    * `reward_funcs`: while TRL scores, they are podsrl's, whose errors say where they are.
     * `environments` and what TRL holds beside them: in a round they are those of its rollouts.
     * `log_multimodal`: in a batch where some processes have no images TRL would wait for all.
     * `_logs`: while TRL logs, its table of completions is made of kept and dropped rollouts.
@@ -425,6 +433,7 @@ class Changes:
         makes_batch: Who makes a batch, such as "Mine._generate_and_score_completions"; "" if nobody
             but TRL and podsrl.
         scores: Who scores rollouts.
+        computes_log_probs: Who computes log-probs, perhaps of the rows in another order.
         sees_rows: Who sees micro-batches or their loss, and may count on every row.
         makes_batch_behind: Who makes a batch on TRL's class itself, where podsrl's advantages come
             after theirs.
@@ -432,6 +441,7 @@ class Changes:
 
     makes_batch: str = ""
     scores: str = ""
+    computes_log_probs: str = ""
     sees_rows: str = ""
     makes_batch_behind: str = ""
 
@@ -441,6 +451,7 @@ class Changes:
         return cls(
             makes_batch=_changed(trainer, "_generate_and_score_completions"),
             scores=_changed(trainer, "_calculate_rewards") or _replaced("_calculate_rewards"),
+            computes_log_probs=_changed(trainer, "_get_per_token_logps_and_entropies"),
             sees_rows=_changed(trainer, *_SEES_ROWS) or _replaced(*_SEES_ROWS),
             makes_batch_behind=_replaced("_generate_and_score_completions"),
         )

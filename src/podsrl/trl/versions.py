@@ -8,6 +8,8 @@ from packaging.version import Version
 from podsrl.errors import UnsupportedError
 
 OLDEST, NEWEST = Version("1.9"), Version("1.16")
+#: What pip is asked for; the same stands in pyproject.toml.
+TESTED = "trl>=1.9,<1.17"
 
 
 def check_version(installed: str = trl.__version__) -> None:
@@ -20,12 +22,13 @@ def check_version(installed: str = trl.__version__) -> None:
     if version < OLDEST:
         raise UnsupportedError(
             f"podsrl needs TRL {OLDEST} to {NEWEST}, and {installed} is installed:"
-            " pip install 'trl>=1.9,<1.17'"
+            f" pip install '{TESTED}'"
         )
     if (version.major, version.minor) > (NEWEST.major, NEWEST.minor):
         logging.getLogger("podsrl.trl").warning(
             "TRL %s is newer than %s, the newest that podsrl was tested with; if it fails, pip"
-            " install 'trl>=1.9,<1.17'",
+            " install '%s'",
             installed,
             NEWEST,
+            TESTED,
         )

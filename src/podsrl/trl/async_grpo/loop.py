@@ -114,7 +114,8 @@ def _number_anew(sent: Sequence[RolloutSample], numbers: Sequence[int]) -> None:
     TRL's trainer takes the first group of which it has seen no row as the place where a resumed run
     begins, and it ends an epoch once it has counted as many numbers as there are prompts. A group
     that is dropped as a whole would hold up both for ever. So some row of another group takes over
-    its number. Nothing else of a row depends on its number: advantages are computed already.
+    its number. What is trained does not change: advantages are computed already, and TRL's packing,
+    which places rows by it, matches prefixes by their tokens.
     """
     spare = [row for before, row in pairwise(sent) if before.group_id == row.group_id]
     dropped = sorted(set(numbers) - {row.group_id for row in sent})

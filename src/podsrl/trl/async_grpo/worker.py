@@ -25,6 +25,9 @@ from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.recorder import rollout_columns
 from podsrl.trl.reporting import Advice, pods_metrics
 
+#: Metrics and groups that wait for the trainer to log them, at most. No system allows much more.
+MOST_METRICS = 30_000
+
 
 class PODSRolloutWorker(AsyncRolloutWorker):
     """Takes the place of an `AsyncGRPOTrainer`'s rollout worker: n rollouts per prompt, m sent.
@@ -80,8 +83,9 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         self._run = RunFolder(str(self.args.output_dir))
         self._advice = Advice()
 
-        # What is scored goes through this queue, too; TRL's own drops what it has no place for.
-        self._queue_of_child = self._mp_ctx.Queue()
+        # What is scored goes through this queue, too. TRL's own has fewer places, and whatever
+        # finds none is dropped, so that a trainer which never logs holds up nothing.
+        self._queue_of_child = self._mp_ctx.Queue(maxsize=MOST_METRICS)
         self.metrics_queue = self._queue_of_child
         trainer.rollout_worker = self
         trainer.rollout_queue = self.rollout_buffer

@@ -39,6 +39,11 @@ FORETOLD: Mapping[str, Mapping[str, tuple[float, float]]] = {
 }
 
 
+def packed(study: str) -> Path:
+    """The file with a study's runs."""
+    return RESULTS / FOLDERS[study] / f"{study}.tar.xz"
+
+
 @cache
 def decision(study: str) -> Decision:
     """The verdicts on a study's runs, by the rule of its plan.
@@ -50,8 +55,8 @@ def decision(study: str) -> Decision:
         ValueError: No whole seed of the study has ended.
     """
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(RESULTS / FOLDERS[study] / f"{study}.tar.xz") as packed:
-            packed.extractall(folder, filter="data")
+        with tarfile.open(packed(study)) as runs:
+            runs.extractall(folder, filter="data")
         found = decide(read_comparison(Path(folder) / study))
     if found is None:
         raise ValueError(f"no seed of {study} is whole")
@@ -103,7 +108,7 @@ def worths(study: str) -> list[str]:
             row = [str(value.worth or value.undefined)]
             if foretold:
                 numbers = foretold.get(arm)
-                row += [_beside(one, value.worth) for one in numbers] if numbers else ["", ""]
+                row += [beside(one, value.worth) for one in numbers] if numbers else ["", ""]
             row += [str(value.cost), f"**{value.gain}**" if value.gain else ""]
         rows.append([f"`{arm}`", *row, *_of_a_step(list(runs.values()))])
     return table(heads, rows)
@@ -132,7 +137,7 @@ def _percent(shares: Sequence[float]) -> str:
     return f"{100 * float(np.mean(shares)):.1f}"
 
 
-def _beside(foretold: float, measured: Ratio | None) -> str:
+def beside(foretold: float, measured: Ratio | None) -> str:
     """A forecast, and whether the measured interval holds it."""
     if measured is None or measured.low is None or measured.high is None:
         return f"{foretold:.2f}"

@@ -125,7 +125,8 @@ class Chromium:
             time.sleep(0.05)
 
     def choose(self, element, value):
-        """Set a form field as a reader would."""
+        """Set a form field as a reader would, as soon as it is there."""
+        self.wait_for(f"document.getElementById({json.dumps(element)})")
         self.run(
             f"(() => {{ const e = document.getElementById({json.dumps(element)});"
             f" e.value = {json.dumps(value)};"
@@ -133,8 +134,13 @@ class Chromium:
         )
 
     def click(self, selector):
-        """Click on the first element of a selector."""
-        self.run(f"document.querySelector({json.dumps(selector)}).click()")
+        """Click on the first element of a selector, as soon as it is there.
+
+        A page may add a button after it is drawn, such as the one that unfolds a long text.
+        """
+        found = f"document.querySelector({json.dumps(selector)})"
+        self.wait_for(found)
+        self.run(f"{found}.click()")
 
     def press(self, key):
         """Press a key where the page has its focus."""

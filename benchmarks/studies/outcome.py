@@ -23,7 +23,6 @@ from podslab.statistics.worth import Ratio
 #: The folder in results of each study.
 FOLDERS = {
     "ratio-hard": "ratio",
-    "controls-hard": "controls",
     "long-prompts": "long-prompts",
 }
 #: The worths A and B that were foretold for each arm, as they were committed before the runs.
@@ -45,8 +44,8 @@ def packed(study: str) -> Path:
 
 
 @cache
-def decision(study: str) -> Decision:
-    """The verdicts on a study's runs, by the rule of its plan.
+def decision(study: str) -> tuple[Decision, Mapping[str, float]]:
+    """The verdicts on a study's runs, by the rule of its plan, and the rates of its arms.
 
     Args:
         study: A name in `FOLDERS`.
@@ -57,16 +56,17 @@ def decision(study: str) -> Decision:
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(packed(study)) as runs:
             runs.extractall(folder, filter="data")
-        found = decide(read_comparison(Path(folder) / study))
+        spec = read_comparison(Path(folder) / study)
+        found = decide(spec)
+        rates = spec.chosen_rates()
     if found is None:
         raise ValueError(f"no seed of {study} is whole")
-    return found
+    return found, rates
 
 
 def learned(study: str) -> list[str]:
     """What each arm learned: right answers in %, the difference, and variety at the end."""
-    found = decision(study)
-    rates = found.spec.chosen_rates()
+    found, rates = decision(study)
     says = {verdict.arm: verdict for verdict in found.verdicts}
     heads = ["arm", "rate", "at first", "at the end", "over the run", "points beside"]
     heads += ["p", "verdict", "pass@4 at the end"]
@@ -83,7 +83,7 @@ def learned(study: str) -> list[str]:
             row += [
                 f"{100 * by_seeds.mean:+.1f} ({100 * by_seeds.low:+.1f} to"
                 f" {100 * by_seeds.high:+.1f})",
-                f"{verdict.p:.3f}",
+                f"{verdict.p:.3f}" if verdict.p >= 0.001 else "< 0.001",
                 "" if verdict.says == OPEN else f"**{verdict.says}**",
             ]
         else:
@@ -94,7 +94,7 @@ def learned(study: str) -> list[str]:
 
 def worths(study: str) -> list[str]:
     """The worth and the cost of a step of each arm, beside the forecasts of its worth."""
-    found = decision(study)
+    found, _ = decision(study)
     foretold = FORETOLD.get(study, {})
     heads = ["arm", "worth", *(["A", "B"] if foretold else []), "cost", "worth / cost"]
     heads += ["rollouts in a step", "rows with a pass"]

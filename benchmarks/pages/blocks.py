@@ -10,6 +10,7 @@ from benchmarks.folders import RESULTS, ROOT
 from benchmarks.frozen import tables
 from benchmarks.markdown import BLOCK
 from benchmarks.pages import authors_runs, sizes
+from benchmarks.studies import outcome
 from benchmarks.worth import page as worth
 
 #: The pages that hold blocks.
@@ -20,6 +21,8 @@ PAGES = (
     RESULTS / "published.md",
     RESULTS / "worth.md",
     RESULTS / "first-run" / "README.md",
+    RESULTS / "ratio" / "README.md",
+    RESULTS / "long-prompts" / "README.md",
 )
 #: What makes the lines of each block.
 BLOCKS: dict[str, Callable[[], list[str]]] = {
@@ -41,6 +44,10 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "worth-batch-short": worth.beside_large_batches_in_short,
     "first-run-rates": first_run.rates,
     "first-run": first_run.curve,
+    "ratio-hard": lambda: outcome.learned("ratio-hard"),
+    "ratio-hard-worth": lambda: outcome.worths("ratio-hard"),
+    "long-prompts": lambda: outcome.learned("long-prompts"),
+    "long-prompts-worth": lambda: outcome.worths("long-prompts"),
     "comparison-differences": tables.differences,
     "comparison-variety": tables.variety,
 }

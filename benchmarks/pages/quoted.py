@@ -14,6 +14,7 @@ from benchmarks.folders import RESULTS, ROOT
 from benchmarks.sizes.plan import GRPO, PODS
 from benchmarks.sizes.raw_file import read_raw
 from benchmarks.sizes.steps import VLLM, Measured, Step
+from benchmarks.studies import outcome
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import Machine, machines
 from podslab.statistics.speedup import speed_up
@@ -251,7 +252,35 @@ def _llama() -> tuple[str, str]:
     return worth_of(authors.value(authors.LLAMA)), cost_of(authors.value(authors.LLAMA))
 
 
+def _where_generating_is_cheap() -> StepValue:
+    """The worth and the cost of a step of PODS with long prompts and short answers."""
+    found, _ = outcome.decision("long-prompts")
+    return found.worths["pods"]
+
+
+def _with_intervals_where_generating_is_cheap() -> tuple[str, ...]:
+    value = _where_generating_is_cheap()
+    assert value.worth is not None
+    assert value.gain is not None
+    ratios = (value.worth, value.gain)
+    (worth, *of_worth), (gain, *of_gain) = (
+        (f"{one.value:.2f}", f"{one.low:.2f}", f"{one.high:.2f}") for one in ratios
+    )
+    return worth, *of_worth, cost_of(value), gain, *of_gain
+
+
+def _by_ratio() -> tuple[str, ...]:
+    """The worth of a step for each n/m, in the study on hard."""
+    found, _ = outcome.decision("ratio-hard")
+    return tuple(worth_of(found.worths[f"pods-{ratio}"]) for ratio in (2, 4, 8, 16))
+
+
 _ON_FRONT = (
+    Quote(
+        README,
+        "with a small model a step was worth {} steps of GRPO and cost {}",
+        lambda: (worth_of(_where_generating_is_cheap()), cost_of(_where_generating_is_cheap())),
+    ),
     Quote(
         README,
         "from {} to {} % in {} steps, in {} minutes on one core of a CPU",
@@ -270,6 +299,13 @@ _ON_FRONT = (
     ),
 )
 _IN_EVIDENCE = (
+    Quote(
+        EVIDENCE,
+        "a step was worth {} steps of GRPO ({} to {}) and cost {}, so worth / cost is {} ({} to"
+        " {})",
+        _with_intervals_where_generating_is_cheap,
+    ),
+    Quote(EVIDENCE, "a step is worth {}, {}, {} and {} for n/m of 2, 4, 8 and 16", _by_ratio),
     Quote(
         EVIDENCE,
         "On GSM8K a step of 64 → 16 is worth {} steps of GRPO, and took {} times as long",

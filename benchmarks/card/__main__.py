@@ -26,6 +26,7 @@ from benchmarks.card.plan import (
     plan,
     small_plan,
 )
+from benchmarks.folders import ROOT
 from benchmarks.own_process import CallFailedError, import_once, in_own_process
 from benchmarks.sizes.raw_file import append, read_raw
 from benchmarks.sizes.where import TO_BEGIN, refuse_others
@@ -43,6 +44,8 @@ _HANGS_AFTER_TIMES = 4.0
 _HANGS_AFTER_SECONDS = 150.0
 #: A case that stops by itself has so many seconds to do so.
 _TO_STOP = 15.0
+#: A comparison writes its runs here, in a folder by the name of the raw file.
+_RUNS = ROOT / "runs" / "card"
 _ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",  # nothing is to be asked for, nor waited for
     "VLLM_NO_USAGE_STATS": "1",
@@ -73,8 +76,10 @@ def main(arguments: list[str] | None = None) -> int:
     # It imports vLLM, too, which forks processes of its own and so leaves CUDA alone till then.
     import_once(["benchmarks.card.measure"])
     commit = args.commit or (git_state(Path.cwd()) or {}).get("commit", "")
+    # On a CPU nobody has foreseen how long a case takes.
+    hangs_after = 60 * args.minutes if args.small else _HANGS_AFTER_SECONDS
     try:
-        run(cases, args.raw, args.minutes, commit)
+        run(cases, args.raw, args.minutes, commit, hangs_after=hangs_after)
     except InvalidInputError as error:
         print(error, file=sys.stderr)
         return 2
@@ -97,6 +102,7 @@ def run(
     minutes: float,
     commit: str = "",
     call: Call = in_own_process,
+    hangs_after: float = _HANGS_AFTER_SECONDS,
 ) -> None:
     """Measure the cases that the file lacks, one after the other, and append each at once.
 
@@ -105,10 +111,11 @@ def run(
 
     Args:
         cases: The most important first.
-        raw: The raw file. What a comparison writes is in a folder beside it.
+        raw: The raw file.
         minutes: A case that is at work when they are over is killed, and is measured next time.
         commit: The commit of the code.
         call: Calls the function that measures; by default in a process of its own.
+        hangs_after: A process that takes longer than is foreseen may take at least these seconds.
 
     Raises:
         InvalidInputError: The file holds cases of another device or of other versions.
@@ -116,7 +123,7 @@ def run(
     """
     ends = time.monotonic() + 60 * minutes
     lines = read_raw(raw)
-    where = _where(call)
+    where = _where(call, max(TO_BEGIN, hangs_after))
     refuse_others(lines, where, _ALIKE, raw)
     noted = {"where": {**where, "commit": commit}}
     print(noted, flush=True)
@@ -125,16 +132,19 @@ def run(
     for place, group in enumerate(groups):
         left = ends - time.monotonic()
         first = group[0]
-        if first.starting_seconds + first.foreseen_seconds > left:
+        if first.needed_seconds > left:
             print(f"no time is left for {first.title}", flush=True)
             continue
 
-        allowed = _allowed_seconds(group, groups[place + 1 :], left)
-        folder = raw.with_suffix("")
+        allowed = min(left, max(hangs_after, _HANGS_AFTER_TIMES * foreseen_seconds(group)))
+        if isinstance(first, Comparison):
+            # It stops by itself, and leaves what the cases after it need.
+            later = sum(foreseen_seconds(other) for other in groups[place + 1 :])
+            allowed = max(left - later, 2 * _TO_STOP)
         began = time.monotonic()
         try:
             name = "benchmarks.card.measure:measure"
-            call(name, group, raw, noted, folder, allowed - _TO_STOP, seconds=allowed)
+            call(name, group, raw, noted, _RUNS / raw.stem, allowed - _TO_STOP, seconds=allowed)
         except TimeoutError as error:
             if allowed == left:
                 print(f"time is over, so this was cut off: {first.title}", flush=True)
@@ -145,18 +155,11 @@ def run(
         print(f"{time.monotonic() - began:5.0f} s  {first.title}", flush=True)
 
 
-def _where(call: Call) -> dict[str, Any]:
+def _where(call: Call, seconds: float) -> dict[str, Any]:
     """The hardware and the versions here, "" for a package that is not installed."""
     installed = [name for name in _PACKAGES if find_spec(name) is not None]
-    here: dict[str, Any] = call("benchmarks.sizes.where:describe", installed, seconds=TO_BEGIN)
+    here: dict[str, Any] = call("benchmarks.sizes.where:describe", installed, seconds=seconds)
     return {**dict.fromkeys(_PACKAGES, ""), **here}
-
-
-def _allowed_seconds(group: Sequence[Case], later: Sequence[Sequence[Case]], left: float) -> float:
-    """How long a process may take; a comparison leaves what the cases after it need."""
-    if isinstance(group[0], Comparison):
-        return max(left - sum(foreseen_seconds(other) for other in later), 2 * _TO_STOP)
-    return min(left, max(_HANGS_AFTER_SECONDS, _HANGS_AFTER_TIMES * foreseen_seconds(group)))
 
 
 def _note_failure(group: Sequence[Case], raw: Path, noted: dict[str, Any], why: str) -> None:

@@ -269,8 +269,9 @@ class _CasesInTurn(TrainerCallback):
         args.num_rollouts = case.n
         args.read_prompts_once = case.once
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any, **kwargs: Any) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Note what the step's metrics say."""
+        logs = kwargs["logs"]
         if "pods/training_seconds" not in logs:  # the summary of the run
             return
         self.steps.append(self._step_of(logs))

@@ -31,13 +31,11 @@ _ANSWER_OF_SMOLLM2 = 64
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement: a line of the raw file.
+    """One measurement: a line of the raw file."""
 
-    kind: The name of what is done; `benchmarks.card.measure` has a function for each.
-    starting_seconds: What a process of this kind takes before its first case, on an H200.
-    """
-
+    #: The name of what is done; `benchmarks.card.measure` has a function for each.
     kind: ClassVar[str]
+    #: What a process of this kind takes before its first case, on an H200 about.
     starting_seconds: ClassVar[float] = 5.0
 
     def as_json(self) -> dict[str, Any]:
@@ -53,6 +51,11 @@ class Case:
     def foreseen_seconds(self) -> float:
         """The seconds on an H200 about, without those in which its process starts."""
         raise NotImplementedError
+
+    @property
+    def needed_seconds(self) -> float:
+        """The seconds without which its process is not started."""
+        return self.starting_seconds + self.foreseen_seconds
 
     @property
     def title(self) -> str:
@@ -170,6 +173,7 @@ class Comparison(Case):
 
     kind = "comparison"
     foreseen_seconds = 220.0
+    needed_seconds = 60.0
     title = "a comparison by the clock, benchmarks/card/stories.yaml"
 
     def small(self) -> "Comparison":

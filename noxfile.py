@@ -153,6 +153,12 @@ def steps(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def card(session: nox.Session) -> None:
+    """What is measured on a GPU, with vLLM: a quarter of an hour."""
+    here(session, "-m", "benchmarks.card", *(session.posargs or ["results/card.jsonl"]))
+
+
+@nox.session(venv_backend="none")
 def evidence(session: nox.Session) -> None:
     """The paper's experiments, measured on small models: about an hour."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")

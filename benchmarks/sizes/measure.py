@@ -58,11 +58,11 @@ def _measure(case: Case, prompt_tokens: int, memory: "MemoryByPhase") -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         trainer = _Trainer(
             model,
-            _RandomRewards(),
+            RandomRewards(),
             _config(case, folder, device),
             make_prompts(case.arm.prompts * _STEPS, prompt_tokens),
             processing_class=make_tokenizer(shape),
-            peft_config=_ADAPTERS if case.lora else None,
+            peft_config=ADAPTERS if case.lora else None,
         )
         trainer.case = case
         trainer.remove_callback(PrinterCallback)
@@ -97,16 +97,15 @@ def _of_the_update(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, **of_update}
 
 
-_ADAPTERS = LoraConfig(r=64, lora_alpha=64, target_modules="all-linear", task_type="CAUSAL_LM")
+#: The paper's adapters.
+ADAPTERS = LoraConfig(r=64, lora_alpha=64, target_modules="all-linear", task_type="CAUSAL_LM")
 
 
 def _config(case: Case, folder: str, device: str) -> PODSConfig:
-    """The paper's training arguments, and sizes by the case."""
+    """The settings of a case."""
     arm = case.arm
-    on_gpu = device == "cuda"
     return PODSConfig(
         folder,
-        # the case
         method=arm.method,
         num_rollouts=arm.n,
         num_generations=arm.m,
@@ -116,21 +115,29 @@ def _config(case: Case, folder: str, device: str) -> PODSConfig:
         generation_kwargs={"min_new_tokens": case.answer},
         gradient_checkpointing=case.checkpointing,
         use_transformers_continuous_batching=case.continuous,
-        # the paper
-        loss_type="grpo",
-        learning_rate=5e-6,
-        # the device
-        bf16=on_gpu,
-        use_cpu=not on_gpu,
-        dataloader_pin_memory=on_gpu,
-        # the measurement
-        skip_zero_advantage=False,  # all rows are passed, so that seconds don't depend on rewards
         max_steps=_STEPS,
-        save_strategy="no",
-        report_to="none",
-        logging_steps=1,
-        disable_tqdm=True,
+        **settings_of_steps(device),
     )
+
+
+def settings_of_steps(device: str) -> dict[str, Any]:
+    """The paper's training arguments, and those of steps that are measured on a device."""
+    on_gpu = device == "cuda"
+    return {
+        # the paper
+        "loss_type": "grpo",
+        "learning_rate": 5e-6,
+        # the device
+        "bf16": on_gpu,
+        "use_cpu": not on_gpu,
+        "dataloader_pin_memory": on_gpu,
+        # the measurement: all rows are passed, so that seconds don't depend on rewards
+        "skip_zero_advantage": False,
+        "save_strategy": "no",
+        "report_to": "none",
+        "logging_steps": 1,
+        "disable_tqdm": True,
+    }
 
 
 class _Trainer(PODSTrainer):
@@ -159,7 +166,7 @@ class _Trainer(PODSTrainer):
         return [*ids, *rest.tolist()]
 
 
-class _RandomRewards:
+class RandomRewards:
     """Right or wrong at random, with a seed."""
 
     __name__ = "random_rewards"

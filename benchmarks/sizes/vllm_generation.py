@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,22 @@ _REPETITIONS = 3
 _PACKAGES = ("torch", "transformers", "vllm")
 #: What a raw file's lines have in common.
 _ALIKE = ("device", *_PACKAGES)
+
+
+def graphs_of(batches: Iterable[int]) -> dict[str, Any]:
+    """vLLM's `compilation_config`: one graph for each size of batch, and no compiler.
+
+    A compiler would take a minute more to begin.
+    """
+    return {
+        "mode": 0,
+        "cudagraph_mode": "FULL_DECODE_ONLY",
+        "cudagraph_capture_sizes": sorted(set(batches)),
+    }
+
+
+#: The share of a GPU's memory that an engine takes beside a model that is trained.
+MEMORY_SHARE = 0.4
 _ENGINE: dict[str, Any] = {
     "load_format": "dummy",
     "skip_tokenizer_init": True,
@@ -41,14 +57,9 @@ _ENGINE: dict[str, Any] = {
     "max_model_len": PROMPT_TOKENS + _ANSWER,
     "max_num_seqs": 256,
     "max_num_batched_tokens": 4096,
-    "gpu_memory_utilization": 0.4,  # as beside a model that is trained
+    "gpu_memory_utilization": MEMORY_SHARE,
     "logprobs_mode": "processed_logprobs",
-    # One graph for each size of batch. What a compiler adds takes a minute to begin.
-    "compilation_config": {
-        "mode": 0,
-        "cudagraph_mode": "FULL_DECODE_ONLY",
-        "cudagraph_capture_sizes": sorted({prompts * n for prompts, n in BATCHES}),
-    },
+    "compilation_config": graphs_of(prompts * n for prompts, n in BATCHES),
 }
 
 

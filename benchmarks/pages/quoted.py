@@ -18,7 +18,7 @@ from benchmarks.studies import outcome
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import Machine, machines
 from podslab.statistics.speedup import speed_up
-from podslab.statistics.worth import StepValue
+from podslab.statistics.worth import Ratio, StepValue
 
 README = ROOT / "README.md"
 EVIDENCE = ROOT / "docs" / "evidence.md"
@@ -258,15 +258,19 @@ def _where_generating_is_cheap() -> StepValue:
     return found.worths["pods"]
 
 
-def _with_intervals_where_generating_is_cheap() -> tuple[str, ...]:
+def _with_interval(ratio: Ratio | None) -> tuple[str, str, str]:
+    assert ratio is not None
+    return f"{ratio.value:.2f}", f"{ratio.low:.2f}", f"{ratio.high:.2f}"
+
+
+def _cheap_in_short() -> tuple[str, ...]:
     value = _where_generating_is_cheap()
-    assert value.worth is not None
-    assert value.gain is not None
-    ratios = (value.worth, value.gain)
-    (worth, *of_worth), (gain, *of_gain) = (
-        (f"{one.value:.2f}", f"{one.low:.2f}", f"{one.high:.2f}") for one in ratios
-    )
-    return worth, *of_worth, cost_of(value), gain, *of_gain
+    return worth_of(value), cost_of(value), *_with_interval(value.gain)
+
+
+def _cheap_with_intervals() -> tuple[str, ...]:
+    value = _where_generating_is_cheap()
+    return *_with_interval(value.worth), cost_of(value), *_with_interval(value.gain)
 
 
 def _by_ratio() -> tuple[str, ...]:
@@ -278,8 +282,9 @@ def _by_ratio() -> tuple[str, ...]:
 _ON_FRONT = (
     Quote(
         README,
-        "with a small model a step was worth {} steps of GRPO and cost {}",
-        lambda: (worth_of(_where_generating_is_cheap()), cost_of(_where_generating_is_cheap())),
+        "with a small model a step was worth {} steps of GRPO and cost {}, so worth / cost is {}"
+        " ({} to {})",
+        _cheap_in_short,
     ),
     Quote(
         README,
@@ -303,7 +308,7 @@ _IN_EVIDENCE = (
         EVIDENCE,
         "a step was worth {} steps of GRPO ({} to {}) and cost {}, so worth / cost is {} ({} to"
         " {})",
-        _with_intervals_where_generating_is_cheap,
+        _cheap_with_intervals,
     ),
     Quote(EVIDENCE, "a step is worth {}, {}, {} and {} for n/m of 2, 4, 8 and 16", _by_ratio),
     Quote(

@@ -50,6 +50,9 @@ _ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",  # nothing is to be asked for, nor waited for
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    # so that what is printed shows what failed
+    "PYTHONWARNINGS": "ignore",
+    "TRANSFORMERS_VERBOSITY": "error",
 }
 
 

@@ -1,6 +1,7 @@
 """What the cases do, each in a process of its own that appends its lines to the raw file."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -59,7 +60,7 @@ Note = Callable[[Case, Mapping[str, Any]], None]
 STORIES = ROOT / "benchmarks" / "card" / "stories.yaml"
 _PROMPTS = 64
 #: Tokens of a story with its questions, at most.
-_STORY_TOKENS = 400
+_STORY_TOKENS = 256
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,9 @@ def measure(
 
     def note(case: Case, found: Mapping[str, Any]) -> None:
         nonlocal began
+        command = multiprocessing.parent_process()
+        if command is not None and not command.is_alive():
+            sys.exit("the command was killed, and another may be at work on the file by now")
         ended = time.monotonic()
         took = round(ended - began, 1)
         append(raw, {"case": case.as_json(), "found": found, "took_seconds": took, **noted})

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -276,6 +277,16 @@ def test_a_comparison_whose_time_is_over_has_a_line_and_goes_on_next_time(tmp_pa
     (line,) = read_raw(raw)
     assert line["found"] == {"runs": {}, "failed_runs": [], "unfinished": True}
     assert missing([small], [line]) == [small]
+
+
+def test_what_is_left_of_a_killed_command_writes_nothing_more(tmp_path, monkeypatch):
+    killed = SimpleNamespace(is_alive=lambda: False)
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: killed)
+    raw = tmp_path / "raw.jsonl"
+    peak = Peak("tiny", n=4, m=4, answer=4)
+    with pytest.raises(SystemExit, match="the command was killed"):
+        measure.measure([peak], raw, {"where": {}}, tmp_path, seconds=60)
+    assert not raw.exists()
 
 
 @pytest.mark.parametrize(

@@ -95,20 +95,18 @@ def learned(study: str) -> list[str]:
 def worths(study: str) -> list[str]:
     """The worth and the cost of a step of each arm, beside the forecasts of its worth."""
     found, _ = decision(study)
-    foretold = FORETOLD.get(study, {})
-    heads = ["arm", "worth", *(["A", "B"] if foretold else []), "cost", "worth / cost"]
+    heads = ["arm", "worth", "A", "B", "cost", "worth / cost"]
     heads += ["rollouts in a step", "rows with a pass"]
 
     rows = []
     for arm, runs in found.curves.items():
         value = found.worths.get(arm)
         if value is None:
-            row = ["1", *(["", ""] if foretold else []), "1", "1"]
+            row = ["1", "", "", "1", "1"]
         else:
+            numbers = FORETOLD[study].get(arm)
             row = [str(value.worth or value.undefined)]
-            if foretold:
-                numbers = foretold.get(arm)
-                row += [beside(one, value.worth) for one in numbers] if numbers else ["", ""]
+            row += [beside(one, value.worth) for one in numbers] if numbers else ["", ""]
             row += [str(value.cost), f"**{value.gain}**" if value.gain else ""]
         rows.append([f"`{arm}`", *row, *_of_a_step(list(runs.values()))])
     return table(heads, rows)

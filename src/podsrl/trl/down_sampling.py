@@ -706,14 +706,14 @@ class DownSampling:
 
         rows = len(batch["prompt_ids"])
         advantages = batch["advantages"]
-        for generation in self._of_batch:
-            its_own = generation.completion_ids is batch["completion_ids"]
-            if its_own and generation.kept is not None and len(advantages) == rows:
-                return [generation.kept]
-        if len(advantages) == rows == len(kept[-1].own_places):
-            return kept[-1:]
-        if len(advantages) == rows == sum(len(one.own_places) for one in kept):
-            return kept
+        its_own = [
+            generation.kept
+            for generation in self._of_batch
+            if generation.kept is not None and generation.completion_ids is batch["completion_ids"]
+        ]
+        for found in (its_own, kept[-1:], kept):
+            if found and len(advantages) == rows == sum(len(one.own_places) for one in found):
+                return found
         raise UnsupportedError(
             f"{who} returned {rows} rows and {len(advantages)} advantages, and"
             f" {len(kept[-1].own_places)} rows of this process are kept; leave their number as it"

@@ -255,7 +255,9 @@ class Host:
             return
 
         engine = generation.llm
-        wake_up, sleep, generate = engine.wake_up, engine.sleep, generation.generate
+        wake_up = engine.wake_up
+        sleep = engine.sleep
+        generate = generation.generate
         is_awake = False
         asked_to_sleep: dict[str, Any] = {}
 

@@ -9,7 +9,7 @@ from podsrl.errors import UnsupportedError
 
 OLDEST, NEWEST = Version("1.9"), Version("1.16")
 #: What pip is asked for; the same stands in pyproject.toml.
-TESTED = "trl>=1.9,<1.17"
+TESTED = f"trl>={OLDEST},<{NEWEST.major}.{NEWEST.minor + 1}"
 
 
 def check_version(installed: str = trl.__version__) -> None:

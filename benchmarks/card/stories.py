@@ -9,22 +9,18 @@ it. The prompt is long and the answer short, so generating is cheap where a prom
 all its rollouts.
 """
 
-import hashlib
 import random
 from collections.abc import Mapping
 from typing import Any
 
-from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
-from podsrl.errors import InvalidInputError
+from podslab.tasks.base import Grade, Messages, Row
+from podslab.tasks.made_up import MadeUp, split_of
 
 _PEOPLE = ("Ada", "Ben", "Cora", "Dan", "Ella", "Finn", "Gus", "Hana", "Ivan", "Tom")
 _THINGS = ("lamp", "key", "book", "cup", "coat", "map", "ball", "clock")
 _PLACES = ("garden", "kitchen", "school", "market", "church", "station", "harbour", "library")
 _IN_A_STORY = 4
 _ANSWERED = 3
-#: Of sixteen hash values one is for testing and one for tuning.
-_PARTS = 16
-_SPLIT_OF_PART = {0: "test", 1: "tuning"}
 _ASK = "Answer with one word."
 
 
@@ -69,7 +65,7 @@ class _Story:
         return f"{giver} gives the {thing} to {taker}."
 
 
-class Stories(Task):
+class Stories(MadeUp):
     """Stories with a question that is left to answer, the same for every seed of a run.
 
     A hash of a story decides its split, so no story is in two of them.
@@ -82,7 +78,6 @@ class Stories(Task):
     name = "stories"
     summary = "who has what, and who is where, in a word"
     source = "made up here, from a fixed seed"
-    splits = ("train", "tuning", "test")
     example = {  # noqa: RUF012
         "story": "Ada has the key. Ada is in the garden. Ada gives the key to Tom.",
         "answered": [["Where is Ada now?", "garden"]],
@@ -100,24 +95,16 @@ class Stories(Task):
         test_size: int = 200,
     ) -> None:
         self.events = events
-        self.sizes = {"train": train_size, "tuning": tuning_size, "test": test_size}
+        super().__init__(train_size, tuning_size, test_size)
 
-    def load(self, split: str, path: str | None = None) -> list[Row]:
-        """Rows with `story`, `answered` (pairs of question and answer), `question` and `answer`.
-
-        Raises:
-            InvalidInputError: There is no such split, or a path is given.
-        """
-        check_choice("split", split, self.splits)
-        if path is not None:
-            raise InvalidInputError("the stories are made up: leave data_path out")
-
+    def rows_of(self, split: str) -> list[Row]:
+        """Rows with `story`, `answered` (pairs of question and answer), `question` and `answer`."""
         draw = random.Random(f"stories {split}")
         rows: list[Row] = []
         while len(rows) < self.sizes[split]:
             story = _Story(draw, self.events)
             text = " ".join(story.sentences)
-            if _split_of(text) == split:
+            if split_of(text) == split:
                 (question, answer), *others = story.questions()
                 rows.append(
                     {
@@ -155,9 +142,3 @@ class Stories(Task):
         words = completion.split()
         is_right = bool(words) and words[-1].removesuffix(".") == str(row["answer"])
         return Grade(is_right, len(words) == 1)
-
-
-def _split_of(story: str) -> str:
-    """The split that a story belongs to."""
-    part = hashlib.sha256(story.encode()).digest()[0] % _PARTS
-    return _SPLIT_OF_PART.get(part, "train")

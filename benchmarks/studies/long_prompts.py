@@ -5,20 +5,13 @@ the last digit of each column's sum, `788`. The answer has six tokens, so genera
 the prompt is read once for all its rollouts; an update passes over the prompt in each row.
 """
 
-import hashlib
 import random
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable
 
-from podsgrading.extract import answer_tag
-from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
-from podsrl.errors import InvalidInputError
+from podslab.tasks.base import Row
+from podslab.tasks.made_up import MadeUp, split_of
 
 _DIGITS = 3
-#: Of sixteen hash values one is for testing and one for tuning.
-_PARTS = 16
-_SPLIT_OF_PART = {0: "test", 1: "tuning"}
-
 #: Two numbers, as texts of equally many digits.
 Pair = tuple[str, str]
 #: Given a fact, here two digits, and the digit that follows from it: the digit that is written.
@@ -42,9 +35,7 @@ def _text(pair: Pair) -> str:
 
 def _split(pair: Pair) -> str:
     """The split that a question belongs to, whatever the order of its numbers."""
-    key = " ".join(sorted(pair))
-    part = hashlib.sha256(key.encode()).digest()[0] % _PARTS
-    return _SPLIT_OF_PART.get(part, "train")
+    return split_of(" ".join(sorted(pair)))
 
 
 def draw_pair(draw: random.Random, split: str) -> Pair:
@@ -62,7 +53,7 @@ def draw_prompt(pair: Pair, examples: int, draw: random.Random) -> str:
     return "\n".join([*lines, _text(pair)])
 
 
-class LongPrompts(Task):
+class LongPrompts(MadeUp):
     """Questions behind worked examples, the same for every seed of a run.
 
     Args:
@@ -73,7 +64,6 @@ class LongPrompts(Task):
     name = "long-prompts"
     summary = "the questions of results/long-prompts"
     source = "made up here, from a fixed seed"
-    splits = ("train", "tuning", "test")
     example = {"question": "123&111=234\n472&316=", "answer": "788"}  # noqa: RUF012
     example_right = "<answer>788</answer>"
     example_wrong = "788"
@@ -86,35 +76,13 @@ class LongPrompts(Task):
         test_size: int = 200,
     ) -> None:
         self.shown = examples
-        self.sizes = {"train": train_size, "tuning": tuning_size, "test": test_size}
+        super().__init__(train_size, tuning_size, test_size)
 
-    def load(self, split: str, path: str | None = None) -> list[Row]:
-        """Rows with `question` and `answer`.
-
-        Raises:
-            InvalidInputError: There is no such split, or a path is given.
-        """
-        check_choice("split", split, self.splits)
-        if path is not None:
-            raise InvalidInputError("the questions are made up: leave data_path out")
-
+    def rows_of(self, split: str) -> list[Row]:
+        """Rows with `question` and `answer`."""
         draw = random.Random(f"long prompts {split}")
         pairs = [draw_pair(draw, split) for _ in range(self.sizes[split])]
         return [
             {"question": draw_prompt(pair, self.shown, draw), "answer": answer_to(pair)}
             for pair in pairs
         ]
-
-    def prompt(self, row: Mapping[str, Any]) -> Messages:
-        """The examples and the question alone."""
-        return [{"role": "user", "content": str(row["question"])}]
-
-    def gold_completion(self, row: Mapping[str, Any]) -> str:
-        """The answer between the tags."""
-        return f"<answer>{row['answer']}</answer>"
-
-    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Right is what stands between answer tags, if it is the answer and nothing else."""
-        answer = answer_tag(completion)
-        is_right = answer is not None and answer.strip() == str(row["answer"])
-        return Grade(is_right, answer is not None)

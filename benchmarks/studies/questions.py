@@ -14,16 +14,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from podsgrading.extract import answer_tag
 from podslab.tasks.arithmetic import in_tags, sum_lines
-from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
+from podslab.tasks.base import Row, check_choice
+from podslab.tasks.made_up import MadeUp, split_of
 from podsrl.errors import InvalidInputError
-
-#: Of sixteen hash values one is for testing and one for tuning.
-_PARTS = 16
-_SPLIT_OF_PART = {0: "test", 1: "tuning"}
 
 Numbers = tuple[int, ...]
 #: Given a fact, such as two digits that are added, and the digit that follows from it: the digit
@@ -80,8 +75,7 @@ class Operation:
 
     def split(self, numbers: Numbers) -> str:
         """The split that a question belongs to."""
-        part = hashlib.sha256(self.key(numbers).encode()).digest()[0] % _PARTS
-        return _SPLIT_OF_PART.get(part, "train")
+        return split_of(self.key(numbers))
 
     def completion(self, numbers: Numbers, write: Writer) -> str:
         """The text of a writer: the working, and the answer between its tags."""
@@ -193,7 +187,7 @@ _ALL = (
 OPERATIONS = {operation.name: operation for operation in _ALL}
 
 
-class Questions(Task):
+class Questions(MadeUp):
     """Questions of some kinds in equal parts, the same for every seed of a run.
 
     Args:
@@ -205,7 +199,6 @@ class Questions(Task):
     name = "comparison"
     summary = "the sets of questions of results/comparison"
     source = "made up here, from a fixed seed"
-    splits = ("train", "tuning", "test")
     example = {"question": "47+85", "answer": "132"}  # noqa: RUF012
     example_right = "<think>7+5=12\n4+8+1=13</think><answer>132</answer>"
     example_wrong = "The sum is 132"
@@ -220,19 +213,14 @@ class Questions(Task):
         for kind in kinds:
             check_choice("kind", kind, tuple(OPERATIONS))
         self.kinds = {kind: list(digits) for kind, digits in kinds.items()}
-        self.sizes = {"train": train_size, "tuning": tuning_size, "test": test_size}
+        super().__init__(train_size, tuning_size, test_size)
 
-    def load(self, split: str, path: str | None = None) -> list[Row]:
+    def rows_of(self, split: str) -> list[Row]:
         """Rows with `question`, `answer` and `kind`, the kinds in turn.
 
         Raises:
-            InvalidInputError: There is no such split, a path is given, or there are too few
-                questions of a kind.
+            InvalidInputError: There are too few questions of a kind.
         """
-        check_choice("split", split, self.splits)
-        if path is not None:
-            raise InvalidInputError("the questions are made up: leave data_path out")
-
         draw = random.Random(f"comparison {split}")
         rows_of_kinds = [self._distinct(kind, split, draw) for kind in self.kinds]
         places = range(self.sizes[split])
@@ -253,20 +241,6 @@ class Questions(Task):
             if len(found) == size:
                 return list(found.values())
         raise InvalidInputError(f"{kind} has fewer than {size} questions for {split}")
-
-    def prompt(self, row: Mapping[str, Any]) -> Messages:
-        """The question alone."""
-        return [{"role": "user", "content": str(row["question"])}]
-
-    def gold_completion(self, row: Mapping[str, Any]) -> str:
-        """The answer without its working, between the tags."""
-        return f"<answer>{row['answer']}</answer>"
-
-    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Right is what stands between answer tags, if it is the answer and nothing else."""
-        answer = answer_tag(completion)
-        is_right = answer is not None and answer.strip() == str(row["answer"])
-        return Grade(is_right, answer is not None)
 
 
 def guessing(task: Questions, split: str) -> dict[str, float]:

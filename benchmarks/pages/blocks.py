@@ -44,6 +44,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "worth-batch-short": worth.beside_large_batches_in_short,
     "first-run-rates": first_run.rates,
     "first-run": first_run.curve,
+    "studies-short": outcome.of_pods_in_short,
     "ratio-hard": lambda: outcome.learned("ratio-hard"),
     "ratio-hard-worth": lambda: outcome.worths("ratio-hard"),
     "long-prompts": lambda: outcome.learned("long-prompts"),

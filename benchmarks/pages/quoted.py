@@ -18,7 +18,7 @@ from benchmarks.studies import outcome
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import Machine, machines
 from podslab.statistics.speedup import speed_up
-from podslab.statistics.worth import Ratio, StepValue
+from podslab.statistics.worth import StepValue
 
 README = ROOT / "README.md"
 EVIDENCE = ROOT / "docs" / "evidence.md"
@@ -252,31 +252,13 @@ def _llama() -> tuple[str, str]:
     return worth_of(authors.value(authors.LLAMA)), cost_of(authors.value(authors.LLAMA))
 
 
-def _where_generating_is_cheap() -> StepValue:
-    """The worth and the cost of a step of PODS with long prompts and short answers."""
+def _where_generating_is_cheap() -> tuple[str, ...]:
+    """Of PODS with long prompts and short answers: worth, cost, and their quotient's interval."""
     found, _ = outcome.decision("long-prompts")
-    return found.worths["pods"]
-
-
-def _with_interval(ratio: Ratio | None) -> tuple[str, str, str]:
-    assert ratio is not None
-    return f"{ratio.value:.2f}", f"{ratio.low:.2f}", f"{ratio.high:.2f}"
-
-
-def _cheap_in_short() -> tuple[str, ...]:
-    value = _where_generating_is_cheap()
-    return worth_of(value), cost_of(value), *_with_interval(value.gain)
-
-
-def _cheap_with_intervals() -> tuple[str, ...]:
-    value = _where_generating_is_cheap()
-    return *_with_interval(value.worth), cost_of(value), *_with_interval(value.gain)
-
-
-def _by_ratio() -> tuple[str, ...]:
-    """The worth of a step for each n/m, in the study on hard."""
-    found, _ = outcome.decision("ratio-hard")
-    return tuple(worth_of(found.worths[f"pods-{ratio}"]) for ratio in (2, 4, 8, 16))
+    value = found.worths["pods"]
+    gain = value.gain
+    assert gain is not None
+    return worth_of(value), cost_of(value), *(f"{x:.2f}" for x in (gain.value, gain.low, gain.high))
 
 
 _ON_FRONT = (
@@ -284,7 +266,7 @@ _ON_FRONT = (
         README,
         "with a small model a step was worth {} steps of GRPO and cost {}, so worth / cost is {}"
         " ({} to {})",
-        _cheap_in_short,
+        _where_generating_is_cheap,
     ),
     Quote(
         README,
@@ -304,13 +286,6 @@ _ON_FRONT = (
     ),
 )
 _IN_EVIDENCE = (
-    Quote(
-        EVIDENCE,
-        "a step was worth {} steps of GRPO ({} to {}) and cost {}, so worth / cost is {} ({} to"
-        " {})",
-        _cheap_with_intervals,
-    ),
-    Quote(EVIDENCE, "a step is worth {}, {}, {} and {} for n/m of 2, 4, 8 and 16", _by_ratio),
     Quote(
         EVIDENCE,
         "On GSM8K a step of 64 → 16 is worth {} steps of GRPO, and took {} times as long",

@@ -112,6 +112,20 @@ def worths(study: str) -> list[str]:
     return table(heads, rows)
 
 
+def of_pods_in_short() -> list[str]:
+    """The worth and the cost of a step of PODS in all studies, by its sizes."""
+    rows = []
+    for study in FOLDERS:
+        found, _ = decision(study)
+        for arm, value in found.worths.items():
+            if arm.startswith("pods"):
+                settings = found.spec.arms[arm]
+                sizes = f"{settings['num_rollouts']} → {settings['num_generations']}"
+                ratios = [str(value.worth), str(value.cost), f"**{value.gain}**"]
+                rows.append([study, sizes, *ratios])
+    return table(["study", "n → m", "worth", "cost", "worth / cost"], rows)
+
+
 def _over_run(found: Decision, curve: RunCurve) -> float:
     spec = found.spec
     return float(np.nanmean(curve.value_P(OVER_RUN, spec.unit, spec.prices)))

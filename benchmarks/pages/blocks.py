@@ -4,13 +4,14 @@ A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. What stand
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from benchmarks import first_run
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.frozen import tables
 from benchmarks.markdown import BLOCK
 from benchmarks.pages import authors_runs, sizes
-from benchmarks.studies import outcome
+from benchmarks.studies import by_ratio, outcome
 from benchmarks.worth import page as worth
 
 #: The pages that hold blocks.
@@ -23,6 +24,15 @@ PAGES = (
     RESULTS / "first-run" / "README.md",
     RESULTS / "ratio" / "README.md",
     RESULTS / "long-prompts" / "README.md",
+    RESULTS / "controls" / "README.md",
+    RESULTS / "shares" / "README.md",
+    RESULTS / "prompts" / "README.md",
+    RESULTS / "methods-in-steps" / "README.md",
+    RESULTS / "long-answers" / "README.md",
+    RESULTS / "wrong-working" / "README.md",
+    RESULTS / "stories" / "README.md",
+    RESULTS / "form" / "README.md",
+    RESULTS / "clock-easy" / "README.md",
 )
 #: What makes the lines of each block.
 BLOCKS: dict[str, Callable[[], list[str]]] = {
@@ -44,14 +54,21 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "worth-batch-short": worth.beside_large_batches_in_short,
     "first-run-rates": first_run.rates,
     "first-run": first_run.curve,
-    "studies-short": outcome.of_pods_in_short,
-    "ratio-hard": lambda: outcome.learned("ratio-hard"),
-    "ratio-hard-worth": lambda: outcome.worths("ratio-hard"),
-    "long-prompts": lambda: outcome.learned("long-prompts"),
-    "long-prompts-worth": lambda: outcome.worths("long-prompts"),
+    "studies-short": outcome.in_short,
+    "worth-by-ratio": by_ratio.worths,
+    "parity-answer-workings": partial(outcome.workings, "parity-answer"),
+    "methods-easy-greedy": partial(outcome.greedy_worths, "methods-easy"),
+    "form-none-forms": partial(outcome.forms, "form-none"),
+    "form-wrong-forms": partial(outcome.forms, "form-wrong"),
+    "form-every-forms": partial(outcome.forms, "form-every"),
     "comparison-differences": tables.differences,
     "comparison-variety": tables.variety,
 }
+for _study in outcome.FOLDERS:
+    BLOCKS[_study] = partial(outcome.learned, _study)
+    BLOCKS[f"{_study}-worth"] = partial(outcome.worths, _study)
+for _study in outcome.PAIRS:
+    BLOCKS[f"{_study}-pairs"] = partial(outcome.differences, _study)
 
 
 def names_of_blocks(page: str) -> list[str]:

@@ -18,7 +18,7 @@ from benchmarks.studies import outcome
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import Machine, machines
 from podslab.statistics.speedup import speed_up
-from podslab.statistics.worth import StepValue
+from podslab.statistics.worth import StepValue, step_value
 
 README = ROOT / "README.md"
 EVIDENCE = ROOT / "docs" / "evidence.md"
@@ -261,6 +261,89 @@ def _where_generating_is_cheap() -> tuple[str, ...]:
     return worth_of(value), cost_of(value), *(f"{x:.2f}" for x in (gain.value, gain.low, gain.high))
 
 
+def _worth_in(study: str, arm: str) -> str:
+    found, _ = outcome.decision(study)
+    return worth_of(found.worths[arm])
+
+
+def _controls() -> tuple[str, ...]:
+    """Of rejection sampling worth, cost, worth with few prompts; and what wrong answers take."""
+    found, _ = outcome.decision("controls-hard")
+    lead = found.worths["rejection-sampling"]
+    few = worth_of(found.worths["rejection-few"])
+    gained = _points_without_wrong_answers("controls-hard")
+    return worth_of(lead), cost_of(lead), few, f"{gained:.1f}"
+
+
+def _points_without_wrong_answers(study: str) -> float:
+    """The points over the run that max_contrast gains if its wrong answers teach nothing."""
+    return 100 * outcome.paired(study, "contrast-right", "max_contrast").mean
+
+
+def _methods_in_steps() -> tuple[str, ...]:
+    found, _ = outcome.decision("methods-easy")
+    leaders = ("rejection-sampling", "max_contrast", "reinforce-ada")
+    of_all = found.worths["grpo_ga"]
+    reuse = found.worths["grpo-reuse"]
+    return (
+        *(worth_of(found.worths[arm]) for arm in leaders),
+        *(worth_of(of_all), cost_of(of_all)),
+        *(worth_of(reuse), cost_of(reuse)),
+    )
+
+
+def _methods_on_hard() -> tuple[str, ...]:
+    found, _ = outcome.decision("methods-hard")
+    of_all, reuse = (found.worths[arm] for arm in ("grpo_ga", "grpo-reuse"))
+    return (
+        worth_of(found.worths["rejection-sampling"]),
+        _worth_in("controls-hard", "rejection-sampling"),
+        *(worth_of(found.worths[arm]) for arm in ("cppo", "reinforce-ada", "pods")),
+        *(worth_of(of_all), cost_of(of_all)),
+        *(worth_of(reuse), cost_of(reuse)),
+    )
+
+
+def _of_wrong_answers_by_luck() -> str:
+    """The points that wrong answers give max_contrast where right ones may be right by luck."""
+    return f"{-_points_without_wrong_answers('parity-answer'):.1f}"
+
+
+def _worth_by(study: str, measure: str) -> str:
+    """The worth of a step of PODS by a share of its samples other than that of right ones."""
+    curves = outcome.by_measure(study, measure)
+    return worth_of(step_value(curves["grpo"], curves["pods"]))
+
+
+_PAID_FORM = ("form-wrong", "form-every")
+
+
+def _of_form() -> tuple[str, ...]:
+    """Of PODS the worths by right answers, by the form, and by right answers in the form."""
+    by_answers = [_worth_in(study, "pods") for study in ("form-none", *_PAID_FORM)]
+    by_form = [_worth_by(study, "format_accuracy") for study in _PAID_FORM]
+    (by_both,) = {_worth_by(study, "both_accuracy") for study in _PAID_FORM}
+    return (*by_answers, *by_form, by_both)
+
+
+def _studies_of_pods() -> tuple[str, ...]:
+    """In how many studies worth / cost lies below 1, of how many; the worths without one study."""
+    values = outcome.pods_in_short()
+    gains = [value.gain for value in values.values() if value.gain is not None]
+    pays = [gain for gain in gains if gain.low is not None and gain.low > 1]
+    assert not pays  # as the sentence says
+    lower = [gain for gain in gains if gain.high is not None and gain.high < 1]
+
+    del values["parity-answer"]  # which the sentence names
+    worths = [float(worth_of(value)) for value in values.values()]
+    return str(len(lower)), str(len(gains)), *_range(worths)
+
+
+def _all_rollouts_by_the_clock() -> str:
+    """The points of PODS above GRPO with all its rollouts, on easy by the clock."""
+    return f"{100 * outcome.paired('clock-easy', 'pods', 'grpo_ga').mean:.1f}"
+
+
 _ON_FRONT = (
     Quote(
         README,
@@ -321,12 +404,92 @@ _IN_EVIDENCE = (
         "ahead: by {} points on middle ({} to {}), and by {} on steps ({} to {})",
         lambda: (*_at_equal_rollouts(ours.LONG[0]), *_at_equal_rollouts(ours.LONG[1])),
     ),
+    Quote(
+        EVIDENCE,
+        "A step of 32 → 8 was worth {} and {} steps",
+        lambda: (_worth_in("ratio-hard", "pods-4"), _worth_in("ratio-easy", "pods-4")),
+    ),
+    Quote(
+        EVIDENCE,
+        "A step of it was worth {} steps of GRPO, and cost {}. With the best eight answers of each"
+        " of 4 prompts it was worth {}. max_contrast gained {} points",
+        _controls,
+    ),
+    Quote(
+        EVIDENCE,
+        "was worth {}, {} and {} steps with no such part, with one for wrong answers, and with one"
+        " for every answer. Where the form was paid for, a step was worth {} and {} by the form"
+        " alone, and {} by answers that are right and in the form",
+        _of_form,
+    ),
+    Quote(
+        EVIDENCE,
+        "In none of these studies is PODS shown to pay, and in {} of {} the interval of worth /"
+        " cost lies below 1 (each for itself). Apart from parity-answer, whose interval says"
+        " nothing, a step was worth {} to {} steps",
+        _studies_of_pods,
+    ),
+    Quote(
+        EVIDENCE,
+        "GRPO-GA does not pay, and it is {} points behind PODS over the run",
+        lambda: (_all_rollouts_by_the_clock(),),
+    ),
+    Quote(
+        EVIDENCE,
+        "from {} (64 → 16, 2 prompts) to {} (8 → 2, 16 prompts)",
+        lambda: tuple(_worth_in("prompts-hard", arm) for arm in ("pods-m16", "pods-m2")),
+    ),
+    Quote(
+        EVIDENCE,
+        "On easy a step of rejection sampling was worth {} steps, of max_contrast {}, of"
+        " reinforce-ada {}, and of GRPO-GA {}, which cost {}. GRPO that generates for four"
+        " updates at once was worth {} and cost {}",
+        _methods_in_steps,
+    ),
+    Quote(
+        EVIDENCE,
+        "On hard rejection sampling was worth {} (read before the first measurement, as the {}"
+        " above; by rewards in training about 3), cppo {}, reinforce-ada {}, PODS {}, GRPO-GA {},"
+        " which cost {}, and GRPO that generates for four updates {}, which cost {}",
+        _methods_on_hard,
+    ),
+    Quote(
+        EVIDENCE,
+        "With the same rows max_contrast was {} points worse off over the run if its wrong answers",
+        lambda: (_of_wrong_answers_by_luck(),),
+    ),
+    Quote(
+        EVIDENCE,
+        "A step of rejection sampling was worth {} there, and is not shown to be ahead of GRPO. If"
+        " only answers with the right working were paid for, it was worth {}, and",
+        lambda: tuple(
+            _worth_in(study, "rejection-sampling") for study in ("parity-answer", "parity-working")
+        ),
+    ),
 )
 _IN_GUIDES = (
     Quote(
         METHODS,
         "worth {} to {} steps of GRPO with 8 rollouts",
         lambda: _of_all_stages("rejection-sampling", "worth"),
+    ),
+    Quote(
+        METHODS,
+        "in place of the best one of 32, a step was worth {} in place of {}",
+        lambda: tuple(
+            _worth_in("controls-hard", arm) for arm in ("rejection-few", "rejection-sampling")
+        ),
+    ),
+    Quote(
+        METHODS,
+        "a step of 8 → 2 with 16 prompts was worth {} steps of GRPO, and one of 32 → 8 with 4"
+        " prompts {}",
+        lambda: tuple(_worth_in("prompts-hard", arm) for arm in ("pods-m2", "pods")),
+    ),
+    Quote(
+        METHODS,
+        "max_contrast was {} points ahead over the run of itself without them",
+        lambda: (_of_wrong_answers_by_luck(),),
     ),
     Quote(FAQ, "64 → 16 was worth {} steps of GRPO and took {} times as long", _sixty_four),
     Quote(TRL, "and it says which: {} for n = 4 m", lambda: _sixty_four()[:1]),

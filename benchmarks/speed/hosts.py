@@ -144,7 +144,7 @@ def verls_queue(most_rows: int) -> Iterator[None]:
     import transfer_queue as tq
     from omegaconf import OmegaConf
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     storage = {"num_data_storage_units": 1, "total_storage_size": 2 * most_rows}
     tq.init(OmegaConf.create({"backend": {"SimpleStorage": storage}}))
     try:

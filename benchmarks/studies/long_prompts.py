@@ -6,24 +6,17 @@ the prompt is read once for all its rollouts; an update passes over the prompt i
 """
 
 import random
-from collections.abc import Callable, Hashable
 
 from podslab.tasks.base import Row
 from podslab.tasks.made_up import MadeUp, split_of
+from podslab.tasks.sums import Writer, rightly
 
 _DIGITS = 3
 #: Two numbers, as texts of equally many digits.
 Pair = tuple[str, str]
-#: Given a fact, here two digits, and the digit that follows from it: the digit that is written.
-Writer = Callable[[Hashable, int], int]
 
 
-def _rightly(fact: Hashable, digit: int) -> int:
-    """The writer that makes no slip."""
-    return digit
-
-
-def answer_to(pair: Pair, write: Writer = _rightly) -> str:
+def answer_to(pair: Pair, write: Writer = rightly) -> str:
     """The last digits of the columns' sums, as a writer writes them; a fact is two digits."""
     columns = zip(*pair, strict=True)
     return "".join(str(write((x, y), (int(x) + int(y)) % 10)) for x, y in columns)

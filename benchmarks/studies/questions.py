@@ -15,20 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from podslab.tasks.arithmetic import in_tags, sum_lines
 from podslab.tasks.base import Row, check_choice
 from podslab.tasks.made_up import MadeUp, split_of
+from podslab.tasks.sums import Writer, in_tags, rightly, sum_lines
 from podsrl.errors import InvalidInputError
 
 Numbers = tuple[int, ...]
-#: Given a fact, such as two digits that are added, and the digit that follows from it: the digit
-#: that is written.
-Writer = Callable[[Hashable, int], int]
-
-
-def rightly(fact: Hashable, digit: int) -> int:
-    """The writer that makes no slip."""
-    return digit
 
 
 def sloppily(operation: str, most: float, draw: random.Random) -> Writer:

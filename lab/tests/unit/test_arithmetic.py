@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podslab.tasks import get_task
-from podslab.tasks.arithmetic import Arithmetic, split_of, worked_sum
+from podslab.tasks.arithmetic import Arithmetic
+from podslab.tasks.sums import split_of, worked_sum
 from podsrl.errors import InvalidInputError
 
 NUMBERS = st.integers(0, 10**12)

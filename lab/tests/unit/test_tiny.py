@@ -21,8 +21,8 @@ from podslab.models.tiny import SHIPPED, TinySettings, folder_name, get_model
 from podslab.models.tiny.build import build, sloppy_example
 from podslab.models.tiny.tokenizer import build_tokenizer
 from podslab.tasks import get_task
-from podslab.tasks.arithmetic import split_of, worked_sum
 from podslab.tasks.base import in_format
+from podslab.tasks.sums import split_of, worked_sum
 from podslab.training.shipped_models import COMPARISONS, settings_of
 from podsrl.errors import InvalidInputError
 

@@ -1,6 +1,7 @@
 """The interface of a task: rows with an answer, their prompts, and grades of completions."""
 
 import math
+import random
 import re
 import threading
 import time
@@ -34,6 +35,8 @@ FORMS = ("wrong", "every")
 _AROUND_NOTHING = re.compile(
     r"[\s\u200b\u2060\ufeff$*`{}]|\\f?box(?:ed)?(?![a-z])|\\[()\[\]]|\\text(?![a-z])"
 )
+#: The columns of a dataset that TRL gives no reward function.
+_KEPT_FROM_REWARDS = ("prompt", "completion", "completion_ids")
 _MIDDLE = re.compile(r"</think>[ \n]?<answer>")
 
 
@@ -227,10 +230,21 @@ def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
     return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
 
+def as_rewards_get(row: Mapping[str, Any]) -> Row:
+    """A row of a task as its grader gets it in training: TRL keeps some columns from rewards."""
+    return {name: value for name, value in row.items() if name not in _KEPT_FROM_REWARDS}
+
+
 def spread(rows: Sequence[Item], most: int | None) -> list[Item]:
-    """At most so many rows, evenly spread: of a sorted file every kind has its share."""
+    """At most so many rows, in their order: one of each of as many equal parts, the same each time.
+
+    So of a sorted file every kind has its share. It has so, too, where kinds take turns, since the
+    place within a part is drawn: of every second row all may be of one kind.
+    """
     number = min(len(rows), len(rows) if most is None else most)
-    return [rows[i * len(rows) // number] for i in range(number)]
+    draw = random.Random(0)
+    ends = [part * len(rows) // number for part in range(1, number + 1)]
+    return [rows[draw.randrange(start, end)] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 class _BatchGrader:

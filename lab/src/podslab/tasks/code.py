@@ -29,8 +29,8 @@ class Code(Task):
     """Write a Python function; right if its unit tests pass in a sandbox.
 
     Args:
-        seconds: for one answer with its tests; cpu_seconds: of them, on the processor (an endless
-            loop costs these); memory_mb: for the same.
+        seconds: for one answer with its tests, without those in which it waits for a processor;
+            cpu_seconds: on the processor (an endless loop costs these); memory_mb: for the same.
     """
 
     name = "code"

@@ -1,6 +1,7 @@
 """Questions that are made up from a fixed seed, with splits that share none of them."""
 
 import hashlib
+import random
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,14 @@ def split_of(key: str) -> str:
     """The split of all questions with this key: "train", "tuning" or "test"."""
     part = hashlib.sha256(key.encode()).digest()[0] % _PARTS
     return _SPLIT_OF_PART.get(part, "train")
+
+
+def draw_pair(draw: random.Random, lowest: int, highest: int, split: str) -> tuple[int, int]:
+    """Two numbers of a split's question; swapped they are of the same split."""
+    while True:
+        a, b = (draw.randint(lowest, highest) for _ in range(2))
+        if split_of(f"{min(a, b)} {max(a, b)}") == split:
+            return a, b
 
 
 class MadeUp(Task):

@@ -38,7 +38,7 @@ class Math(Task):
     Args:
         mode: "strict": the answer that the completion declares must be the gold answer. "lenient":
             the tag's content, the last number or the whole text may match, as in the paper's code.
-        deadline: seconds for grading one answer; after that it is unscorable.
+        deadline: seconds of processor time for one answer; after that it is unscorable.
     """
 
     name = "math"

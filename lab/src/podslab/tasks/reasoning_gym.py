@@ -75,7 +75,7 @@ class ReasoningGym(Task):
         size: training problems; there are a fifth as many for testing.
         seed: another seed gives other problems.
         config: options of the dataset as JSON or a mapping, {"max_terms": 4}.
-        deadline: seconds for verifying one answer; after that it is unscorable.
+        deadline: seconds of processor time for one answer; after that it is unscorable.
     """
 
     name = "reasoning_gym"

@@ -8,13 +8,13 @@ from pathlib import Path
 from podslab.models.cache import cached
 from podslab.models.tiny.build import Progress, build
 from podslab.models.tiny.settings import TinySettings
-from podslab.tasks import arithmetic
+from podslab.tasks import sums
 
 __all__ = ["TinySettings", "get_model"]
 
 _HERE = Path(__file__).parent
 #: What decides the weights beside the settings: a model of other sources is another model.
-_SOURCES = (arithmetic.__file__, _HERE / "build.py", _HERE / "tokenizer.py")
+_SOURCES = (sums.__file__, _HERE / "build.py", _HERE / "tokenizer.py")
 #: Models that come with the package, so that `pods demo` begins at once. Where a source has
 #: changed, `python -m podslab.training.shipped_models` makes them anew.
 SHIPPED = _HERE / "made"

@@ -8,8 +8,8 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from podslab.models.tiny.settings import TinySettings
 from podslab.models.tiny.tokenizer import build_tokenizer
-from podslab.tasks.arithmetic import draw_problem, worked_sum
 from podslab.tasks.base import TAGS
+from podslab.tasks.sums import draw_problem, worked_sum
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
 #: Draws an example as pieces of text, each with whether the model learns to write it.
@@ -68,7 +68,7 @@ def sloppy_example(
 
 
 def _sums(tokenizer: Qwen2Tokenizer, settings: TinySettings) -> Lesson:
-    """Sums with their sloppy working, of which the working is learned."""
+    """Sums with a sloppy working; the model learns to write the working alone."""
     # The template is applied once, not for each of many thousand sums.
     conversation = [{"role": "user", "content": "0+0"}]
     text = str(tokenizer.apply_chat_template(conversation, tokenize=False))

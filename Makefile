@@ -29,7 +29,7 @@ help: ## list the targets
 demo: $(READY) ## the comparison of the paper on a CPU: GRPO, GRPO-GA and PODS, in minutes
 	$(BIN)/pods demo
 
-test: $(READY) ## the tests of the library and of the laboratory: about 8 minutes of processor time
+test: $(READY) ## the tests of the library and of the laboratory: about 20 minutes of processor time
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 quick: $(READY) ## the tests of the library that cost little: about a minute on two cores

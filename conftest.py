@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent
-pytest_plugins = ["support.cost", "support.tiny_model"]
+pytest_plugins = ["support.cost", "support.tiny_model", "support.unhurried"]
 
 
 def _has_doctests(path: Path) -> bool:

@@ -51,6 +51,18 @@ def test_text_and_messages_are_prompts(tiny_model, tmp_path, prompt):
     assert trainer.train_dataset["prompt"][:] == [prompt] * 4
 
 
+def test_columns_that_a_transform_makes_are_no_mistake(tiny_model, tmp_path):
+    dataset = Dataset.from_dict({"number": [1, 2, 3, 4]})
+    dataset.set_transform(
+        lambda rows: {
+            "prompt": [f"{number} + 1" for number in rows["number"]],
+            "answer": [str(number + 1) for number in rows["number"]],
+        }
+    )
+    trainer = trainer_of(tiny_model, tmp_path, dataset, needs_answer)
+    assert trainer.train_dataset[0] == {"prompt": "1 + 1", "answer": "2"}
+
+
 def needs_answer(completions, answer, **columns):
     return [0.0] * len(completions)
 

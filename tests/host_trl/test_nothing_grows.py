@@ -47,7 +47,12 @@ def train_and_count(make_trainer: Any, steps: tuple[int, ...], fields: dict[str,
     rows = 2 * n * LOGGED_STEPS
     options = {**SHORT, "max_steps": steps[-1], "rollout_log_max_rows": rows, **fields}
     trainer = make_trainer(n, **options)
-    counted = CountAt(lambda: (of_trainer(trainer), objects()), steps)
+
+    def count() -> Any:
+        trainer.pods.recorder.flush()  # its thread has a file open while it writes a step
+        return of_trainer(trainer), objects()
+
+    counted = CountAt(count, steps)
     trainer.add_callback(counted)
     trainer.train()
     return trainer, *zip(*(counted.counts[step] for step in steps), strict=True)

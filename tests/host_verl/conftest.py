@@ -67,7 +67,7 @@ def transfer_queue():
     import transfer_queue as tq
     from omegaconf import OmegaConf
 
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     tq.init(
         OmegaConf.create(
             {

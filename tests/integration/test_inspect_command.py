@@ -1,36 +1,52 @@
 """`pods inspect` as a process: its address, who may read there, and the page it exports."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
+from urllib.parse import urlencode
 
 import pytest
 
 from podsrl.cli import main
 from podsrl.inspector import app as inspector_app
+from podsrl.rules import RULES
+from support.foreign_samples import verl
 from support.inspected import age, answer, app_of, ask, write_run
 
 pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def command(*words, environment=None):
+def command(*words, environment=None, before=()):
     """The real command, and the lines that it prints."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "podsrl.cli", "inspect", *map(str, words)],
+        [*before, sys.executable, "-m", "podsrl.cli", "inspect", *map(str, words)],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
+        # As from a terminal: tests that run after nohup would give it what they ignore.
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
     )
     try:
         yield process
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+def server_at(address):
+    """The server of another process, by the address that it prints."""
+    found = re.search(r":(\d+)/\?token=(\S+)", address)
+    return SimpleNamespace(port=int(found[1]), token=found[2])
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +60,10 @@ def app(run):
         yield server
 
 
-@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_prints_an_address_and_ends_when_it_is_told_to(run, ended_by):
-    with command(run, "--port", "0") as process:
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_command_prints_an_address_and_ends_when_it_is_told_to(run, tmp_path, ended_by):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with command(run, "--port", "0", environment=environment) as process:
         address = process.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", address)
         hint = process.stdout.readline()
@@ -55,6 +72,15 @@ def test_the_command_prints_an_address_and_ends_when_it_is_told_to(run, ended_by
         process.send_signal(ended_by)
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, "")
+        assert list(tmp_path.iterdir()) == []  # neither the index nor copies are left
+
+
+def test_a_command_after_nohup_outlives_its_terminal(run):
+    with command(run, "--port", "0", before=["nohup"]) as process:
+        server = server_at(process.stdout.readline())
+        process.send_signal(signal.SIGHUP)
+        assert ask(server, "state")["runs"][0]["name"] == "out"
+        assert process.poll() is None
 
 
 #: Runs the command, and lets another thread take its interrupt once the main thread has waited for
@@ -124,6 +150,43 @@ def test_a_request_under_another_hosts_name_is_refused(app):
         assert b"does not go by the name" in body
     for host in (f"localhost:{app.port}", "LOCALHOST", "127.0.0.1:9000", "[::1]:9000", "[::1]"):
         assert answer(app, "/api/state", {**token, "host": host})[0] == 200, host
+
+
+RULE = """
+from pathlib import Path
+
+Path(__file__).with_name("ran").touch()
+
+def first(rewards_P_N, m, seed):
+    return [list(range(m)) for rewards_N in rewards_P_N]
+"""
+
+
+def test_a_request_runs_no_code_of_a_file(tmp_path):
+    (tmp_path / "any.py").write_text(RULE)
+    with app_of(verl(tmp_path / "dump")) as app:
+        for rule in (f"{tmp_path}/any.py:first", "json:loads", "max_reward(k=1)"):
+            words = urlencode({"rule": rule})
+            status, _, body = answer(app, f"/api/choose?{words}", method="POST")
+            assert status == 404
+            assert "unknown rule" in json.loads(body)["error"]
+        assert not (tmp_path / "ran").exists()
+        assert ask(app, "state")["choice"]["rules"] == list(RULES)
+
+
+def test_the_rule_of_the_start_can_be_chosen_again(tmp_path):
+    (tmp_path / "mine.py").write_text(RULE)
+    own = f"{tmp_path}/mine.py:first"
+    with command(verl(tmp_path / "dump"), "--port", "0", "--rule", own) as process:
+        server = server_at(process.stdout.readline())
+        while ask(server, "state")["choice"] is None:
+            time.sleep(0.1)
+        for rule in ("max_reward", own):
+            words = urlencode({"rule": rule})
+            status, _, body = answer(server, f"/api/choose?{words}", method="POST")
+            assert status == 200
+            chosen = json.loads(body)["choice"]
+            assert chosen == {"rule": rule, "keep": None, "rules": [*RULES, own]}
 
 
 def test_a_host_that_was_given_with_capitals_is_ours_as_browsers_send_it(run, monkeypatch):

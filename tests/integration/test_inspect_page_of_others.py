@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from podsrl.cli import main
 from podsrl.inspector.notes import read_notes
 from podsrl.rollout_log.run_folder import RunFolder
 from support.chromium import BINARY, HOSTILE, Chromium, assert_quiet, texts
-from support.foreign_samples import SAMPLES, copied, write_lines
+from support.foreign_samples import SAMPLES, copied, verl_rows, write_lines
 from support.inspected import answer, app_of, ask, write_run
 from support.synthetic_rollouts import rollouts
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("unhurried"),
     pytest.mark.skipif(BINARY is None, reason="no chromium on this machine"),
 ]
 
@@ -283,6 +285,135 @@ def test_the_tokens_of_a_rollout_are_shaded_where_the_log_has_them(browser, tmp_
         assert title == "token 1: probability 4.98 %, entropy 1.5"  # e to the -3
         shot(browser, "tokens", tmp_path)
         assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
+
+
+def test_tokens_and_texts_are_counted_in_characters_as_the_log_counts_them(browser, tmp_path):
+    """An emoji is one character of the log, and two units of a string in a browser."""
+    run = RunFolder(tmp_path / "out")
+    run.write_config({"arm": "pods", "seed": 0})
+    pieces = ["🎉", " so", " \N{MATHEMATICAL ITALIC SMALL X}", " =", " 2"]
+    ends = [len("".join(pieces[: place + 1])) for place in range(len(pieces))]
+    columns = rollouts(groups=1, n=2, text="".join(pieces))
+    columns |= {"token_ends": [ends] * 2, "token_logprobs": [[-0.1] * len(pieces)] * 2}
+    columns["completion"][1] = "🎉" * 20_001
+    run.write_rollouts(1, columns)
+    with app_of(run.path) as server:
+        opened(browser, server, "/group/out/1/0")
+        browser.click(".tokens summary")
+        browser.wait_for("document.querySelector('.tokens span')")
+        assert texts(browser, ".tokens span") == pieces
+
+        browser.click("article:nth-child(2) .unfold")  # as the page has all but one character
+        length = "[...document.querySelectorAll('article .text')[2].textContent].length"
+        browser.wait_for(f"{length} === 20_001")
+
+
+def test_marks_at_the_end_of_a_completion_are_left_out_however_long_it_is(browser, tmp_path):
+    run = write_run(tmp_path / "out")
+    with app_of(run.path) as server:
+        opened(browser, server)
+        for text, shown in (
+            ("It is 4.<|im_end|>\n", "It is 4."),
+            ("It is 4. <|eot_id|> </s>\n[/INST]  ", "It is 4."),
+            ("It is <b>4\n", "It is <b>4\n"),
+            ("<|im_end|><|im_end|>", ""),
+            ("", ""),
+        ):
+            assert browser.run(f"withoutEnd({json.dumps(text)})") == shown
+
+        # Looking at each line's end anew from every line would take hours.
+        long = "'x' + '\\n'.repeat(2e6) + 'end'"
+        ended = browser.send(
+            "Runtime.evaluate", expression=f"withoutEnd({long}) === {long}", timeout=60_000
+        )
+        assert ended["result"].get("value") is True
+
+
+def test_a_card_leads_to_the_rollout_of_its_own_column(browser, tmp_path):
+    for name in "ab":
+        write_run(tmp_path / "runs" / name, groups=1, n=4, text=name + " {rollout}")
+    with app_of(tmp_path / "runs") as server:
+        opened(browser, server, "/pair/a/1/0/b/1/0")
+        for column, other in (("first", "last"), ("last", "first")):
+            browser.click(f".columns section:{column}-child .compared a")
+            browser.wait_for(f"document.querySelector('section:{column}-child .found')")
+            assert texts(browser, f"section:{other}-child .found") == []
+            browser.run("document.querySelectorAll('.found').forEach((e) => e.className = '')")
+
+
+def test_a_long_conversation_is_shown_with_as_many_turns_as_a_page_takes(browser, tmp_path):
+    call = {"role": "assistant", "text": "step", "calls": [{"name": "ls", "arguments": "{}"}]}
+    result = {"role": "tool", "name": "ls", "text": "x" * 1_990}
+    last = {"role": "assistant", "text": "done"}
+    columns = rollouts(groups=1, n=3, text="done")
+    conversations = [
+        [*[call, result] * 11, last],
+        [*[call, result] * 600, last],
+        [{"role": "assistant", "text": "y" * 1_100_000}, last],
+    ]
+    columns["turns"] = [json.dumps(turns) for turns in conversations]
+    run = write_run(tmp_path / "out", steps=())
+    run.write_rollouts(1, columns)
+    with app_of(run.path) as server:
+        opened(browser, server, "/group/out/1/0")
+        shown = [f"article:nth-child({place}) .turns > .says" for place in (1, 2, 3)]
+        assert len(texts(browser, shown[0])) == 11 + 1
+        assert 450 < len(texts(browser, shown[1])) < 600
+        assert texts(browser, shown[2]) == []
+
+        [some, none] = texts(browser, "article > .note")
+        turns = browser.run("document.querySelectorAll('article:nth-child(2) .turns > *').length")
+        length = f"{len(columns['turns'][1]):,}"
+        assert f"has {length} characters: the page holds the first" in some
+        assert turns > 900
+        assert "none of its turns" in none
+        last_messages = texts(browser, "article > div > .folded > .text")
+        assert last_messages == ["done", "done"]  # of those that were cut
+
+
+def test_new_data_leaves_what_a_reader_is_at(browser, tmp_path):
+    folder = SAMPLES["verl"](tmp_path / "dump")
+    with app_of(folder) as server:
+        opened(browser, server, "/")
+        browser.click(".about summary")
+        browser.run("(window.typed = document.getElementById('keep')).focus()")
+        browser.press("3")
+        for step in (3, 4):  # what the third changes is drawn before the fourth is asked for
+            write_lines(folder / f"{step}.jsonl", verl_rows(step))
+            browser.wait_for(f"document.getElementById('bar').textContent.includes('step {step} ')")
+        assert browser.run(
+            "typed.isConnected && document.activeElement === typed && typed.value === '3'"
+        )
+        assert "of step 2 of" in texts(browser, ".featured .small")[0]
+        assert browser.run("document.querySelector('.about').open")
+
+        browser.run("typed.value = ''; typed.blur()")
+        browser.wait_for(
+            "document.querySelector('.featured .small').textContent.includes('step 4')"
+        )
+        assert not browser.run("typed.isConnected")
+        assert browser.run("document.querySelector('.about').open")
+
+
+def test_the_bar_says_that_a_run_has_finished_though_nothing_else_is_new(browser, tmp_path):
+    run = write_run(tmp_path / "out", config={"max_steps": 1})
+    run.append_metrics({"step": 1, "reward": 0.5, "pods/training_seconds": 1.0})
+    with app_of(run.path) as server:
+        opened(browser, server, "/")
+        assert "finished" not in texts(browser, "#bar")[0]
+        run.finish("pods", 0, 1, 1.0)
+        browser.wait_for("document.getElementById('bar').textContent.includes('finished')")
+        assert_quiet(browser, f"http://127.0.0.1:{server.port}/")
+
+
+def test_a_newest_step_that_is_thinned_out_leads_to_the_next_one(browser, tmp_path):
+    run = write_run(tmp_path / "out", steps=(1, 2))
+    with app_of(run.path) as server:
+        opened(browser, server, "/step/out/2")
+        shutil.rmtree(run.rollout_folder(2))
+        run.write_rollouts(5, rollouts())
+        browser.wait_for("document.getElementById('later').getAttribute('href') === '#/step/out/5'")
+        assert texts(browser, "#bar .warn") == []
 
 
 def test_a_note_needs_the_token_and_a_request_of_its_own_kind(tmp_path):

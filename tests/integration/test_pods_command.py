@@ -136,20 +136,16 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path):
     assert "Error" not in done.stderr
 
 
-def test_the_help_is_there_at_once_and_imports_no_trainer():
+def test_the_help_imports_nothing_that_takes_long():
+    """Which is how it is there at once, on a slow machine too."""
     code = (
-        "import sys, time; start = time.process_time(); from podsrl.cli import main\n"
+        "import sys; before = set(sys.modules); from podsrl.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'torch', 'trl', 'transformers', 'pyarrow', 'matplotlib', 'scipy'}\n"
-        "print(time.process_time() - start, heavy & set(sys.modules))"
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
-    best = min(_measured(code) for _ in range(2))
-    assert best < 1, best
-
-
-def _measured(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds, heavy = done.stdout.splitlines()[-1].split(" ", 1)
-    assert heavy == "set()"
-    return float(seconds)
+    imported = set(done.stdout.splitlines()[-1].split()) - sys.stdlib_module_names
+    of_others = {name for name in imported if "cython" not in name}  # which numpy brings
+    assert of_others - {"podsrl", "podslab"} <= {"numpy", "yaml"}
+    assert "podsrl" in of_others

@@ -241,3 +241,30 @@ def test_one_json_list_is_told_from_lines(text, capsys, tmp_path):
     path.write_text(text, encoding="utf-8")
     message = fails(["select", str(path), "--keep", "2"], capsys)
     assert "is one JSON list, and JSONL has a rollout on each line" in message
+
+
+def test_select_groups_by_prompt_what_verl_and_kto_write(capsys, tmp_path):
+    files = {
+        "verl": [
+            {"input": p, "output": "o", "score": i % 2, "uid": f"{p}_{i}_0"}
+            for p in "ab"
+            for i in range(4)
+        ],
+        "kto": [
+            {"prompt": p, "completion": "c", "label": i % 2 == 0} for p in "ab" for i in range(4)
+        ],
+    }
+    for name, rows in files.items():
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        reward = ["--reward", "label"] if name == "kto" else []
+        assert main(["select", str(path), "--keep", "2", *reward]) == 0
+        assert "kept 4 of 8 rollouts in 2 groups" in capsys.readouterr().err
+
+
+def test_select_doubts_groups_of_one_rollout_where_prompts_come_again(capsys, tmp_path):
+    path = tmp_path / "split.jsonl"
+    rows = [{"prompt": "a", "reward": i % 2, "uid": f"row {i}"} for i in range(4)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["select", str(path), "--keep", "2"]) == 0
+    assert "each rollout is a group of its own" in capsys.readouterr().err

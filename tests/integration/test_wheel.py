@@ -34,9 +34,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         shutil.copy(ROOT / file, tree)
 
     code = (
-        "import os, sys, tarfile; from pathlib import Path; from setuptools import build_meta\n"
+        "import os, shutil; from pathlib import Path; from setuptools import build_meta\n"
         "sdist = Path('..', build_meta.build_sdist('..')).resolve()\n"
-        "tarfile.open(sdist).extractall('..', filter='data')\n"
+        "shutil.unpack_archive(sdist, '..')\n"
         "os.chdir(sdist.with_name(sdist.name.removesuffix('.tar.gz')))\n"
         "build_meta.build_wheel('..')"
     )

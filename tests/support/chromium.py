@@ -163,6 +163,14 @@ class Chromium:
         data = self.send("Page.captureScreenshot", format="png")["data"]
         Path(path).write_bytes(base64.b64decode(data))
 
+    def wait_for_event(self, method, is_wanted, seconds=30.0):
+        """Wait until an event of a kind was recorded for which `is_wanted(parameters)` is true."""
+        end = time.monotonic() + seconds
+        while not any(map(is_wanted, self.of_kind(method))):
+            assert time.monotonic() < end, f"no such event: {self.of_kind(method)}"
+            time.sleep(0.05)
+            self.run("0")  # its answer comes after the events before it
+
     def of_kind(self, method):
         """The parameters of the recorded events of a kind."""
         return [event["params"] for event in self.events if event.get("method") == method]

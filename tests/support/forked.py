@@ -9,6 +9,7 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -19,6 +20,8 @@ from typing import Any
 from accelerate.state import AcceleratorState, GradientState
 
 from podsrl.cli import main
+from podsrl.rollout_log.files import DamagedFileWarning
+from podsrl.rollout_log.run_folder import RunFolder
 
 
 class Forked:
@@ -51,10 +54,13 @@ class Forked:
     def wait_for(self, what: Callable[[], Any]) -> None:
         """Until this is so, while the process runs."""
         deadline = time.monotonic() + 240  # a bound on hanging, not a measurement
-        while not what():
-            assert os.waitpid(self.pid, os.WNOHANG) == (0, 0), self.said()
-            assert time.monotonic() < deadline, self.said()
-            time.sleep(0.01)
+        with warnings.catch_warnings():
+            # The process may be writing the last line of a file at this moment.
+            warnings.simplefilter("ignore", DamagedFileWarning)
+            while not what():
+                assert os.waitpid(self.pid, os.WNOHANG) == (0, 0), self.said()
+                assert time.monotonic() < deadline, self.said()
+                time.sleep(0.01)
 
     def send(self, number: signal.Signals) -> int:
         """Its exit code after this signal."""
@@ -69,6 +75,21 @@ class Forked:
 def pods(words: list[str], log: Path) -> Forked:
     """`pods ...` in a process of its own."""
     return Forked(lambda: main(words), log)
+
+
+def hold_after(step: int) -> None:
+    """Let the run of this process stand still, once it has logged a step, until it is killed.
+
+    A test that kills it then does so in the middle of the run, however fast that is.
+    """
+    append = RunFolder.append_metrics
+
+    def append_and_hold(run: RunFolder, metrics: Any) -> None:
+        append(run, metrics)
+        if metrics["step"] == step:
+            threading.Event().wait()
+
+    RunFolder.append_metrics = append_and_hold  # type: ignore[method-assign]
 
 
 def _begin(log: Path, errors: Path, env: dict[str, str]) -> None:

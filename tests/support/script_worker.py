@@ -3,8 +3,8 @@
     script_worker.py -m podslab.own_script.script_process JOB.json
 
 The script that it is told of is not run. A file `behave.json` in the working folder says what else
-it does: {"fails": [arm names], "fails_reported": [methods], "fails_late": [names of runs, which
-have a checkpoint by then], "start": reward at first, "reward":
+it does: {"look": {field of the look: value}, "fails": [arm names], "fails_reported": [methods],
+"fails_late": [names of runs, which have a checkpoint by then], "start": reward at first, "reward":
 {method: at the end, or a list with that of each seed}, "collapses": [arm names whose reward is 0 at
 the end of the second round], "misses_one": [methods whose reported runs lack a measurement],
 "unscored": [methods of which every second answer has no reward], "at_once": whether all is learned
@@ -17,6 +17,7 @@ import math
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from podslab.engine.run_end import FAILED, error_file, write_error
@@ -29,9 +30,9 @@ LEARNING_RATE = 1e-5
 BEST_RATE = 2e-5
 
 
-def look(job: ScriptJob) -> None:
+def look(job: ScriptJob, behave: dict) -> None:
     """What a script with TRL's config would show."""
-    Probe(
+    probe = Probe(
         learning_rate=LEARNING_RATE,
         methods={
             name: {"method": name, "num_rollouts": 8, "num_generations": 4}
@@ -47,7 +48,8 @@ def look(job: ScriptJob) -> None:
         seconds_to_start=0.1,
         seconds_per_step=0.1,
         seconds_per_answer=0.0001,
-    ).write(Path(job.folder) / "probe.json")
+    )
+    replace(probe, **behave.get("look", {})).write(Path(job.folder) / "probe.json")
 
 
 def train(job: ScriptJob, behave: dict) -> int:
@@ -172,7 +174,8 @@ def _reward(share: float, question: int, answer: int) -> float:
 
 if __name__ == "__main__":
     of_process = ScriptJob.read(Path(sys.argv[-1]))
+    told = json.loads(Path("behave.json").read_text())
     if of_process.describe:
-        look(of_process)
+        look(of_process, told)
         sys.exit(0)
-    sys.exit(train(of_process, json.loads(Path("behave.json").read_text())))
+    sys.exit(train(of_process, told))

@@ -96,6 +96,8 @@ class Watch:
 
     def whole(self) -> tuple[dict[str, int], Counter[str]]:
         """All counts, and the objects of each type."""
+        if (pods := getattr(self.trainer, "pods", None)) is not None:
+            pods.recorder.flush()  # its thread has a file open while it writes a step
         return of_trainer(self.trainer), objects()
 
 

@@ -1,5 +1,6 @@
 """What PODS would keep, chosen anew while the app is open: as if it had been asked for at first."""
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -7,7 +8,9 @@ from podsrl.errors import UnknownNameError
 from podsrl.inspector.answers import state_of
 from podsrl.inspector.keeping import Keep
 from podsrl.inspector.search import Query, write_results
-from podsrl.rules import RULES
+from podsrl.methods import METHODS
+from podsrl.rules import RULES, Rule
+from podsrl.selection import Selection, select_groups
 from support.foreign_samples import SAMPLES, copied, verl, verl_rows, write_lines
 from support.inspected import index_of
 
@@ -75,6 +78,39 @@ def test_what_a_file_says_itself_is_not_chosen(tmp_path):
         index.keep_by(Keep(2, "max_reward"))
         assert numbers(index) == before
         assert state_of(index)["choice"] is None
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_advantages_are_those_of_the_method_with_the_rule(name):
+    """With rejection sampling all kept rewards are 1, and only compared with all n they teach."""
+    groups = [np.array([0.0, 1.0] * 4), np.array([0.0, 0.0, 0.0, 1.0] * 2), np.zeros(8)]
+    method = METHODS[name].selection
+    kept_R, advantages_R = Keep(2, method.rule).choice(groups)
+
+    of_method = Selection(8, 2, rule=method.rule, baseline=method.baseline)
+    expected = select_groups(of_method, groups)
+    assert kept_R.tolist() == expected.kept_P_N.ravel().tolist()
+    assert advantages_R[kept_R] == pytest.approx(expected.advantages_P_N[expected.kept_P_N])
+    assert np.isnan(advantages_R[~kept_R]).all()
+
+
+def test_best_rollouts_have_passes(tmp_path):
+    with index_of(verl(tmp_path / "dump"), rule="max_reward", keep=2) as index:
+        steps = index.rows("SELECT kept, rows_with_pass FROM steps")
+        assert all(step["rows_with_pass"] == step["kept"] for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("scope", "needs_group", "baseline"),
+    [("batch", True, "group"), ("batch", False, "kept"), ("prompt", True, "kept")],
+)
+def test_a_rule_of_no_method_has_the_baseline_that_it_needs(
+    monkeypatch, scope, needs_group, baseline
+):
+    """A prompt rule leaves a row alone only where one is kept, and at least two are here."""
+    mine = Rule(lambda rewards_P_N, count, seed: None, scope, needs_group_baseline=needs_group)
+    monkeypatch.setitem(RULES, "mine", mine)
+    assert Keep(2, "mine").baseline == baseline
 
 
 def test_an_unknown_rule_changes_nothing(tmp_path):

@@ -145,6 +145,9 @@ def test_what_prime_rl_trains_on_is_kept(tmp_path):
         (folder / "rollouts/step_2/train/effective/traces.jsonl").unlink()
         index.refresh()
         assert index.runs[0].source.files()[1].size > 0
+    with index_of(folder) as index:  # a new one, since a file that was read just now rests
+        groups = step_of(index, index.runs[0], 2)["groups"]
+        assert [group["kept"] for group in groups] == [0, 0]
 
 
 def test_a_group_of_an_evaluation_is_a_sample_over_its_epochs(tmp_path):
@@ -210,6 +213,135 @@ def test_rollouts_of_several_steps_are_told_apart_whatever_the_field_is_called(t
     with index_of(SAMPLES["messages"](tmp_path)) as index:
         assert sizes(index, 3) == sizes(index, 4) == [2, 2]
         assert group_of(index, index.runs[0], 4, 1)["prompt"] == "system: Be brief.\n\nuser: 1+1?"
+
+
+def test_one_file_of_verls_dump_has_the_groups_of_its_keys(tmp_path):
+    rows = verl_rows(1)
+    for place, row in enumerate(rows):
+        row |= {"uid": f"uid of {row['gts']}_{place}_0", "kept": place % 2 == 0}
+    with index_of(write_lines(tmp_path / "dump" / "1.jsonl", rows)) as index:
+        assert sizes(index, 1) == [4, 4]
+    with index_of(tmp_path / "dump") as index:
+        assert sizes(index, 1) == [4, 4]
+
+
+@pytest.mark.parametrize("reward", ["label", "answer"])
+def test_what_judges_a_rollout_tells_no_groups_apart(tmp_path, reward):
+    """KTO's files have a label that is true or false."""
+    rows = [
+        {"prompt": prompt, "completion": f"c{place}", reward: place % 2 == 0}
+        for prompt in "ab"
+        for place in range(4)
+    ]
+    with index_of(write_lines(tmp_path / "kto.jsonl", rows), reward=reward) as index:
+        assert sizes(index, 1) == [4, 4]
+    scored = [{**row, "label": row[reward], "reward": 1.0} for row in rows]
+    if reward == "label":
+        with index_of(write_lines(tmp_path / "scored.jsonl", scored)) as index:
+            assert sizes(index, 1) == [4, 4]
+
+
+def test_groups_of_one_rollout_are_doubted_where_prompts_come_again(tmp_path):
+    rows = [{**ROLLOUT, "uid": f"row {place}"} for place in range(4)]
+    with index_of(write_lines(tmp_path / "split.jsonl", rows)) as index:
+        [doubt] = state_of(index)["runs"][0]["doubts"]
+        assert "each rollout is a group of its own" in doubt
+    for place, row in enumerate(rows):
+        row["step"] = place  # a prompt once in each step is no doubt
+    with index_of(write_lines(tmp_path / "steps.jsonl", rows)) as index:
+        assert state_of(index)["runs"][0]["doubts"] == []
+
+
+def test_a_file_of_two_runs_has_the_groups_of_each(tmp_path):
+    """As a search over several runs is downloaded."""
+    rows = [
+        {**ROLLOUT, "prompt": f"of {run}", "run": run, "step": 1, "group": 0, "rollout": place}
+        for run in "ab"
+        for place in range(4)
+    ]
+    with index_of(write_lines(tmp_path / "found.jsonl", rows)) as index:
+        assert sizes(index, 1) == [4, 4]
+        assert state_of(index)["runs"][0]["reading"]["group"] == "`run` and `group`"
+
+
+def test_fields_that_are_empty_give_way_to_filled_ones(tmp_path):
+    def prompts(rows):
+        with index_of(write_lines(tmp_path / "mine.jsonl", rows)) as index:
+            assert None not in column(index, 1, "reward")
+            return [group["prompt"] for group in step_of(index, index.runs[0], 1)["groups"]]
+
+    filled = {"output": "4", "reward": None, "score": 1.0}
+    empty = [{"instruction": text, "input": "", **filled} for text in "ab"]
+    assert prompts(empty) == ["a", "b"]
+    alpaca = [{"instruction": "Add.", "input": text, **filled} for text in ("1+1", "")]
+    assert prompts(alpaca) == ["Add.\n\n1+1", "Add."]
+
+
+def test_a_reward_function_that_the_first_rows_lack_is_of_the_reward(tmp_path):
+    for of_row in (lambda name: {"rewards": {name: 1.0}}, lambda name: {f"rewards/{name}": 1.0}):
+        rows = [
+            {"prompt": name, "completion": "b", **of_row(name)}
+            for name in ("math", "code")
+            for _ in range(250)
+        ]
+        with index_of(write_lines(tmp_path / "tasks.jsonl", rows)) as index:
+            assert sizes(index, 1) == [250, 250]
+            assert set(column(index, 1, "reward", 1)) == {1.0}
+            [part] = {tuple(parts.values()) for parts in column(index, 1, "rewards", 1)}
+            assert 1.0 in part
+
+
+def test_yes_and_no_may_be_1_and_0_and_a_file_says_what_was_cut_off(tmp_path):
+    rows = [{**ROLLOUT, "kept": place, "cut_off": place == 1} for place in (0, 1)]
+    with index_of(write_lines(tmp_path / "mine.jsonl", rows)) as index:
+        assert column(index, 1, "kept") == [False, True]
+        assert column(index, 1, "cut_off") == [False, True]
+        assert state_of(index)["runs"][0]["would_keep"] is None
+
+
+def test_a_table_of_ones_own_is_none_of_trls(tmp_path):
+    rows = [
+        {"step": 1, "prompt": "a", "completion": "b", "score": 1.0, "tokens": 100 + place}
+        for place in range(4)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "own.parquet")
+    age(tmp_path / "own.parquet")
+    with index_of(tmp_path / "own.parquet") as index:
+        assert column(index, 1, "reward") == [1.0] * 4
+        assert column(index, 1, "tokens") == [100, 101, 102, 103]
+
+
+def test_a_folder_of_inspects_logs_is_opened_whichever_their_kind(tmp_path):
+    (tmp_path / "logs").mkdir()
+    SAMPLES["inspect .json"](tmp_path / "a").rename(tmp_path / "logs" / "a.json")
+    SAMPLES["inspect .eval"](tmp_path / "b").rename(tmp_path / "logs" / "b.eval")
+    (tmp_path / "logs" / "package.json").write_text('{"name": "eval", "version": "1", "eval": 1}')
+    found = find_sources([tmp_path / "logs"], Options())
+    assert [source.name for source in found] == ["a.json", "b.eval"]
+
+
+def test_groups_of_files_of_one_step_keep_their_numbers_when_another_file_comes(tmp_path):
+    """Files are read last one first; labels and addresses are of numbers of groups."""
+
+    def of_rank(rank):
+        rows = [{**ROLLOUT, "prompt": f"of {rank}", "step": 1} for _ in range(2)]
+        write_lines(tmp_path / "ranks" / f"{rank}.jsonl", rows)
+
+    def numbers(index):
+        groups = step_of(index, index.runs[0], 1)["groups"]
+        return {group["prompt"]: group["group"] for group in groups}
+
+    for rank in (0, 1):
+        of_rank(rank)
+    with index_of(tmp_path / "ranks") as index:
+        before = numbers(index)
+        assert before["of 0"] == 0
+        of_rank(2)
+        index.refresh()
+        assert numbers(index).items() > before.items()
+        after = numbers(index)
+    with index_of(tmp_path / "ranks") as index:
+        assert numbers(index) == after
 
 
 def test_two_questions_of_one_text_are_two_groups_where_they_lie_apart(tmp_path):

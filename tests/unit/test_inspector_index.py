@@ -1,7 +1,9 @@
 """The index of the inspector: what it says of steps and prompts, and how it grows with a run."""
 
+import copy
 import fcntl
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -13,13 +15,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from podsrl.errors import InvalidInputError
+from podsrl.inspector import answers
 from podsrl.inspector.answers import curves_of, featured, group_of, state_of, step_of
 from podsrl.inspector.index import Index
+from podsrl.inspector.notes import Mark, add_note, read_notes
 from podsrl.inspector.search import PAGE, Query, search, write_results
 from podsrl.inspector.sources import Options, find_sources
 from podsrl.rollout_log.run_folder import Part
-from support.inspected import answer, app_of, index_of, write_run
+from support.inspected import age, answer, app_of, index_of, write_run
 from support.synthetic_rollouts import rollouts
+
+pytestmark = pytest.mark.usefixtures("unhurried")
 
 
 def found(index, **words):
@@ -121,6 +127,42 @@ def test_steps_that_come_are_seen_and_steps_that_go_are_forgotten(tmp_path):
         assert (steps["step"], steps["prompts"]) == ([1, 3], [5, 2])
 
 
+def test_a_step_that_comes_while_a_page_asks_for_the_state_is_asked_for_again(
+    tmp_path, monkeypatch
+):
+    """A page draws a state anew where its version is another one."""
+    run = write_run(tmp_path / "run", steps=(1,))
+    with index_of(run.path) as index:
+        state_of_run = answers._state_of_run
+
+        def told_before_a_step_comes(*of_run):
+            told = state_of_run(*of_run)
+            run.write_rollouts(2, rollouts())
+            index.refresh()
+            return told
+
+        with monkeypatch.context() as while_asking:
+            while_asking.setattr(answers, "_state_of_run", told_before_a_step_comes)
+            early = state_of(index)
+        late = state_of(index)
+        assert [state["runs"][0]["last_step"] for state in (early, late)] == [1, 2]
+        assert early["version"] != late["version"]
+
+
+def test_who_asks_for_the_newest_gets_it_however_long_reading_took(tmp_path):
+    """Only the thread that watches lets a file rest that takes long; it looks again later."""
+    run = write_run(tmp_path / "run", steps=(1,))
+    with index_of(run.path) as index:
+        for file in index.runs[0].files.values():
+            file.seconds = 3600.0  # as on a machine that does much else
+
+        run.write_rollouts(1, rollouts(groups=5))
+        index._read_changes(resting=True)
+        assert curves_of(index, index.runs[0])["steps"]["prompts"] == [2]
+        index.refresh()
+        assert curves_of(index, index.runs[0])["steps"]["prompts"] == [5]
+
+
 def test_a_damaged_file_is_named_and_left_out_until_it_is_whole(tmp_path):
     run = write_run(tmp_path / "run", steps=(1, 2))
     [path] = run.rollout_parts(2)
@@ -159,15 +201,30 @@ def test_a_step_whose_files_are_forgotten_after_its_numbers_were_read_is_told(
             group_of(index, index.runs[0], 1, 0)
 
 
-def test_a_resumed_run_has_its_metrics_once(tmp_path):
+@pytest.mark.parametrize("last", [1, 2, 3, 4])
+def test_a_resumed_run_has_its_metrics_once_however_far_it_is_at_the_next_look(tmp_path, last):
     run = write_run(tmp_path / "run")
     for step in (1, 2, 3):
         run.append_metrics({"step": step, "entropy": float(step)})
     with index_of(run.path) as index:
         run.truncate_after(1)
-        run.append_metrics({"step": 2, "entropy": 20.0})
+        if last == 1:
+            index.refresh()
+        for step in range(2, last + 1):
+            run.append_metrics({"step": step, "entropy": 10.0 * step})
         index.refresh()
-        assert index.runs[0].metrics["entropy"] == [1.0, 20.0]
+        assert index.runs[0].metrics["entropy"] == [1.0, 20.0, 30.0, 40.0][:last]
+
+
+def test_a_log_of_metrics_that_was_emptied_is_read_anew(tmp_path):
+    run = write_run(tmp_path / "run")
+    run.append_metrics({"step": 2, "entropy": 2.0})
+    with index_of(run.path) as index:
+        run.truncate_after(0)
+        for entropies in ([2.0], [3.0]):
+            index.refresh()
+            assert index.runs[0].metrics["entropy"] == entropies
+            run.append_metrics({"step": 1, "entropy": 3.0})
 
 
 def test_an_evaluation_stands_beside_its_step_and_takes_no_curve_away(tmp_path):
@@ -181,6 +238,18 @@ def test_an_evaluation_stands_beside_its_step_and_takes_no_curve_away(tmp_path):
         metrics = index.runs[0].metrics
     assert metrics["reward"] == [0.25, None, 0.5]
     assert metrics["eval_reward"] == [None, 0.75, None]
+
+
+def test_metrics_that_a_page_reads_do_not_change_under_it(tmp_path):
+    run = write_run(tmp_path / "run")
+    with index_of(run.path) as index:
+        for step in (1, 2):
+            read = index.runs[0].metrics
+            before = copy.deepcopy(read)
+            run.append_metrics({"step": step, "entropy": float(step)})
+            index.refresh()
+            assert read == before
+        assert index.runs[0].metrics["entropy"] == [1.0, 2.0]
 
 
 def test_a_run_that_begins_later_in_the_same_folder_is_found(tmp_path):
@@ -235,11 +304,12 @@ def test_asking_whether_a_run_is_alive_does_not_keep_another_one_from_starting(t
     run = write_run(tmp_path / "run")
     (run.path / ".podsrl.lock").touch()
     asked = os.open(run.path / ".podsrl.lock", os.O_RDONLY)
-    fcntl.flock(asked, fcntl.LOCK_SH)  # as the inspector has it for some microseconds
-    letting_go = threading.Timer(0.01, os.close, [asked])
+    fcntl.flock(asked, fcntl.LOCK_SH)  # as the inspector has it, on a machine that does much else
+    letting_go = threading.Timer(0.5, os.close, [asked])
     letting_go.start()
     try:
         run.lock()
+        assert run.is_being_written
     finally:
         letting_go.join()
         run.unlock()
@@ -266,12 +336,52 @@ def test_the_prompt_to_begin_with_has_contrast_among_what_was_kept(tmp_path):
         assert (group["step"], group["group"]) == (2, 1)
 
 
+def test_rollouts_that_come_to_a_step_after_a_check_are_checked_too(tmp_path):
+    """A step has several files, or one that grows, and a look may come in between."""
+    (tmp_path / "mine.py").write_text(
+        "def place(rollout):\n"
+        "    if rollout['rollout'] == 3:\n        raise ValueError('three')\n"
+        "    return rollout['group']\n"
+    )
+    run = write_run(tmp_path / "run", steps=(1, 2), groups=1)
+    with index_of(run.path, check=f"{tmp_path}/mine.py:place") as index:
+        assert (index.check.done, index.check.failed) == (8, 2)
+        index.refresh()
+        assert (index.check.done, index.check.failed) == (8, 2)  # and none of them again
+
+        later = rollouts(groups=1) | {"group": [1] * 4}
+        run.write_rollouts(2, later, Part(generation=1))
+        index.refresh()
+        assert (index.check.done, index.check.failed) == (12, 3)
+        of_later = group_of(index, index.runs[0], 2, 1)["rollouts"]
+        assert sorted(one["check"] for one in of_later if one["check"] is not None) == [1, 1, 1]
+
+        run.write_rollouts(1, rollouts(groups=1, n=2))  # as a run does that went back
+        index.refresh()
+        assert (index.check.done, index.check.failed) == (10, 2)
+
+
 def test_names_of_folders_that_look_like_patterns_are_just_names(tmp_path):
     run = write_run(tmp_path / "a[1] *?" / "it's", steps=(1,))
     write_run(tmp_path / "a1 xx" / "it's", steps=(1,))
     with index_of(run.path) as index:
         assert state_of(index)["runs"][0]["rollouts"] == 8
         assert group_of(index, index.runs[0], 1, 0)["rollouts"][0]["completion"] == "0.0"
+
+
+@pytest.mark.parametrize("name", ["reward=format", "step=3", "prompt=cot"])
+def test_names_of_folders_that_hydra_gives_are_no_columns(tmp_path, name):
+    run = write_run(tmp_path / name, steps=(1,))
+    write_run(tmp_path / "plain", steps=(1,))
+    with index_of(run.path, tmp_path / "plain") as index:
+        assert [one["damaged"] for one in state_of(index)["runs"]] == [[], []]
+        hydra, plain = (group_of(index, one, 1, 0) for one in index.runs)
+        assert hydra["prompt"] == plain["prompt"]
+        assert hydra["rollouts"] == plain["rollouts"]
+
+        (tmp_path / "files").mkdir()
+        table = pq.read_table(write_results(index, Query(), "parquet", tmp_path / "files"))
+        assert set(table["reward"].to_pylist()) == {one["reward"] for one in plain["rollouts"]}
 
 
 def test_runs_with_other_reward_functions_are_shown_together(tmp_path):
@@ -423,3 +533,43 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch):
     with pytest.raises(InvalidInputError, match="there is no"):
         Index(lambda: find_sources([run.path], Options()))
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_note_after_a_half_written_line_is_read(tmp_path):
+    """As where a disk was full for a while."""
+    notes = tmp_path / "podsrl-notes.jsonl"
+    add_note(notes, (1, 0, 0), Mark("good"))
+    with notes.open("ab") as file:
+        file.write(b'{"step": 1, "group": 0, "rol')
+    add_note(notes, (1, 0, 2), Mark("bad", "important"))
+    add_note(notes, (1, 0, 3), Mark("hack"))
+    expected = {(1, 0, 0): Mark("good"), (1, 0, 2): Mark("bad", "important")}
+    assert read_notes(notes) == {**expected, (1, 0, 3): Mark("hack")}
+    assert b"\n\n" not in notes.read_bytes()
+
+
+def test_two_notes_of_one_tick_of_the_file_systems_clock_are_both_seen(tmp_path):
+    run = write_run(tmp_path / "run")
+    notes = run.path / "podsrl-notes.jsonl"
+    with index_of(run.path) as index:
+        for rollout in (0, 1):
+            add_note(notes, (1, 0, rollout), Mark("good"))
+            age(notes)
+            index.refresh()
+        labels = [row["label"] for row in group_of(index, index.runs[0], 1, 0)["rollouts"]]
+    assert labels.count("good") == 2
+
+
+def test_a_note_that_was_written_in_part_is_not_reported_as_saved(tmp_path):
+    """A bound of the size of files cuts a line as a full disk does."""
+    notes = tmp_path / "podsrl-notes.jsonl"
+    add_note(notes, (1, 0, 0), Mark("good"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (notes.stat().st_size + 20, hard))
+    try:
+        with pytest.raises(InvalidInputError, match="can't be written"):
+            add_note(notes, (1, 0, 2), Mark("bad", "important"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    add_note(notes, (1, 0, 3), Mark("hack"))
+    assert read_notes(notes) == {(1, 0, 0): Mark("good"), (1, 0, 3): Mark("hack")}

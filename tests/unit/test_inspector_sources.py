@@ -3,8 +3,11 @@
 import io
 import json
 import math
+import os
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +15,8 @@ import pytest
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.answers import curves_of, group_of, state_of, step_of
-from podsrl.inspector.sources import Options, find_sources, trained_run
+from podsrl.inspector.sources import Options, base, find_sources, trained_run, trl
+from support.foreign_samples import copied
 from support.inspected import age, index_of, write_run
 
 ROLLOUT = {"prompt": "a", "completion": "b", "reward": 1}
@@ -102,6 +106,77 @@ def test_conversations_are_shown_as_their_last_message_and_their_turns(tmp_path)
         assert column(group, "reward") == [1.0, 1.0]
         turns = json.loads(group["rollouts"][0]["turns"])
         assert [turn["role"] for turn in turns] == ["assistant", "tool", "assistant"]
+
+
+def turns_of(group):
+    return json.loads(group["rollouts"][0]["turns"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"type": "function", "function": "bash", "arguments": {"cmd": "ls"}},  # Inspect's
+        json.dumps({"function": {"name": "bash", "arguments": {"cmd": "ls"}}}),  # verifiers' 0.3
+        {"name": "bash", "arguments": {"cmd": "ls"}},
+    ],
+)
+def test_calls_of_tools_are_read_as_other_programs_write_them(tmp_path, call):
+    said = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "a.txt"},
+        {"role": "assistant", "content": "a.txt"},
+    ]
+    path = write_lines(tmp_path / "mine.jsonl", [{**ROLLOUT, "completion": said}])
+    with index_of(path) as index:
+        [called] = turns_of(group_at(index))[0]["calls"]
+        assert called == {"name": "bash", "arguments": '{"cmd": "ls"}'}
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "thinking"])
+def test_a_part_with_reasoning_is_thinking_and_not_what_the_model_says(tmp_path, kind):
+    content = [{"type": kind, kind: "I think hard."}, {"type": "text", "text": "42"}]
+    said = [{"role": "assistant", "content": content}]
+    with index_of(write_lines(tmp_path / "mine.jsonl", [{**ROLLOUT, "completion": said}])) as index:
+        group = group_at(index)
+        assert column(group, "completion") == ["42"]
+        assert turns_of(group)[0]["thinking"] == "I think hard."
+
+
+def test_a_file_that_no_reader_foresaw_is_named_and_the_others_are_read(tmp_path):
+    """A list of turns that are none breaks the reader of TorchTitan's files."""
+    known = {"group_id": 0, "rollout_id": 0, "reward": 1.0}
+    write_lines(tmp_path / "a" / "rollout_samples.jsonl", [{**known, "turns": ["odd"]}])
+    write_lines(tmp_path / "b" / "rollouts.jsonl", [ROLLOUT])
+    with index_of(tmp_path / "a", tmp_path / "b") as index:
+        odd, other = state_of(index)["runs"]
+        assert "rollout_samples.jsonl can't be read" in odd["damaged"][0]
+        assert (other["damaged"], other["rollouts"]) == ([], 1)
+
+
+def test_half_a_surrogate_in_turns_is_a_question_mark(tmp_path):
+    rows = [{**ROLLOUT, "turns": '[{"role": "assistant", "text": "\ud83d"}]'}]
+    with index_of(write_lines(tmp_path / "mine.jsonl", rows)) as index:
+        assert turns_of(group_at(index)) == [{"role": "assistant", "text": "?"}]
+
+
+def test_a_file_of_this_moment_is_read_and_one_of_the_future_too(tmp_path):
+    rows = [{**ROLLOUT, "completion": str(place)} for place in range(4)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "now.parquet")
+    assert len(podsrl.rollouts(tmp_path / "now.parquet")) == 4
+    os.utime(tmp_path / "now.parquet", (4_000_000_000, 4_000_000_000))
+    assert len(podsrl.rollouts(tmp_path / "now.parquet")) == 4
+
+
+def test_a_file_that_is_written_in_place_is_waited_for(tmp_path, monkeypatch):
+    pq.write_table(pa.Table.from_pylist([ROLLOUT]), tmp_path / "live.parquet")
+    age(tmp_path / "live.parquet")
+    with index_of(tmp_path / "live.parquet") as index:
+        monkeypatch.setattr(base, "SETTLED_SECONDS", 1e9)
+        whole = (tmp_path / "live.parquet").read_bytes()
+        (tmp_path / "live.parquet").write_bytes(whole[:100])
+        index._read_changes()
+        [run] = state_of(index)["runs"]
+        assert (run["damaged"], run["rollouts"]) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +282,7 @@ def test_verls_dump_is_read_with_and_without_podsrl(tmp_path):
         assert [g["kept"] for g in step["groups"]] == [2, 2]
 
 
-def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
+def test_slimes_files_are_read_without_running_what_they_hold(tmp_path, capsys):
     torch = pytest.importorskip("torch")
 
     def sample(place, **more):
@@ -238,6 +313,8 @@ def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
             return (print, ("it ran",))
 
     torch.save({"rollout_id": 2, "samples": [Runs()]}, folder / "rollout_2.pt")
+    array = np.array([Runs()], dtype=object)
+    torch.save({"rollout_id": 3, "samples": [sample(0, reward=array)]}, folder / "rollout_3.pt")
     age(*folder.iterdir())
 
     assert [source.path for source in find_sources([folder], Options())] == [folder]
@@ -252,9 +329,45 @@ def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
 
         [run] = state_of(index)["runs"]
         assert run["last_step"] == 2
-        [damage] = run["damaged"]
-        assert "rollout_2.pt" in damage
-        assert "can be read safely" in damage
+        for number, damage in enumerate(sorted(run["damaged"]), start=2):
+            assert f"rollout_{number}.pt" in damage
+            assert "can be read safely" in damage
+        assert len(run["damaged"]) == 2
+        assert "it ran" not in capsys.readouterr().out
+
+
+def test_slimes_files_may_hold_numpys_numbers(tmp_path):
+    torch = pytest.importorskip("torch")
+    samples = [
+        {
+            "group_index": np.int64(0),
+            "prompt": "2+2",
+            "response": "4",
+            "response_length": np.int32(3),
+            "reward": reward,
+            "rollout_log_probs": np.array([-0.5, -1.5], dtype=np.float32),
+            "rollout_routed_experts": np.zeros((2, 2), np.int16),
+            "status": "completed",
+            "metadata": {},
+        }
+        for reward in (np.float32(0.5), np.float64(1.0), {"score": np.float32(0.25)})
+    ]
+    (tmp_path / "dump").mkdir()
+    torch.save({"rollout_id": 0, "samples": samples}, tmp_path / "dump" / "0.pt")
+    age(tmp_path / "dump" / "0.pt")
+    with index_of(tmp_path / "dump") as index:
+        group = group_at(index)
+        assert column(group, "reward") == [1.0, 0.5, 0.25]
+        assert column(group, "tokens") == [3] * 3
+        assert column(group, "token_logprobs") == [[-0.5, -1.5]] * 3
+
+
+def test_weights_beside_a_file_of_rollouts_are_no_dump_of_slimes(tmp_path):
+    torch = pytest.importorskip("torch")
+    write_lines(tmp_path / "rollouts.jsonl", [ROLLOUT])
+    torch.save({"weight": torch.zeros(2)}, tmp_path / "model_100.pt")
+    [source] = find_sources([tmp_path], Options())
+    assert source.name == "rollouts.jsonl"
 
 
 def test_runs_are_named_by_their_paths_below_what_was_given(tmp_path):
@@ -264,9 +377,24 @@ def test_runs_are_named_by_their_paths_below_what_was_given(tmp_path):
     assert [source.name for source in found] == ["grpo/seed-0", "pods/seed-0"]
     found = find_sources([tmp_path / "one", tmp_path / "two"], Options())
     assert [source.name for source in found] == ["one/grpo/seed-0", "one/pods/seed-0", "two"]
-    same = [tmp_path / "two", tmp_path / "x" / ".." / "two"]
-    (tmp_path / "x").mkdir()
+    write_run(tmp_path / "other" / "two")
+    same = [tmp_path / "two", tmp_path / "other" / "two"]
     assert len({source.name for source in find_sources(same, Options())}) == 2
+
+
+def test_a_run_that_links_lead_to_is_opened_once_and_by_its_own_name(tmp_path):
+    write_run(tmp_path / "elsewhere" / "exp-1")
+    write_run(tmp_path / "runs" / "exp-2")
+    (tmp_path / "runs" / "linked").symlink_to(tmp_path / "elsewhere" / "exp-1")
+    (tmp_path / "runs" / "best").symlink_to("exp-2")
+    (tmp_path / "runs" / "x").mkdir()
+    found = find_sources([tmp_path / "runs"], Options())
+    assert [source.name for source in found] == ["exp-2", "linked"]
+
+    again = [tmp_path / "runs" / "exp-2", tmp_path / "runs" / "x" / ".." / "exp-2"]
+    assert len(find_sources(again, Options())) == 1
+    [source] = find_sources([tmp_path / "runs" / "best"], Options())
+    assert source.name == "best"
 
 
 def test_what_cannot_be_opened_is_told_with_what_can(tmp_path):
@@ -321,3 +449,28 @@ def test_a_step_that_is_thinned_out_while_it_is_listed_is_left_out(
         while_listing.setattr(trained_run, "entries", list_and_thin_out)
         steps = [file.path.parent.name for file in source.files()]
     assert steps == ["step_000001", "step_000003"]
+
+
+def test_the_newest_of_checkpoints_says_how_long_the_run_is_though_one_goes_at_this_moment(
+    tmp_path, monkeypatch
+):
+    """With the same time, as on a file system whose clock has seconds, it is the later step."""
+    copied("trl", tmp_path / "run")
+    for step in (2, 3, 4):
+        state = tmp_path / "run" / f"checkpoint-{step}" / "trainer_state.json"
+        state.parent.mkdir()
+        state.write_text(json.dumps({"max_steps": 100 * step}))
+        age(state.parent)
+
+    [source] = find_sources([tmp_path / "run"], Options())
+    assert source.progress().total_steps == 400
+
+    listed = trl.entries
+
+    def list_and_delete(folder):
+        entries = listed(folder)
+        shutil.rmtree(tmp_path / "run" / "checkpoint-4", ignore_errors=True)
+        return entries
+
+    monkeypatch.setattr(trl, "entries", list_and_delete)
+    assert source.progress().total_steps == 300

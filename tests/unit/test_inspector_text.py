@@ -171,3 +171,16 @@ def test_a_data_frame_has_the_rollouts_of_all_runs(tmp_path):
     assert kept["kept"].all()
     own = podsrl.rollouts(tmp_path / "trl", reward="brief", keep=3, rule="max_reward")
     assert own["kept"].sum() == 4 * 3
+
+
+def test_a_program_gets_the_turns_of_a_long_conversation(tmp_path, capsys):
+    turn = {"role": "tool", "name": "ls", "text": "x" * 1_990}
+    columns = rollouts(groups=1, n=2)
+    columns["turns"] = [json.dumps([turn] * number) for number in (20, 600)]
+    run = write_run(tmp_path / "out", steps=())
+    run.write_rollouts(1, columns)
+    whole, cut = asked(capsys, run.path, "--step", "1", "--prompt", "0")["rollouts"]
+    assert (whole["turns"], whole["turns_length"]) == ([turn] * 20, None)
+    assert cut["turns_length"] == len(columns["turns"][1])
+    assert 450 < len(cut["turns"]) < 600
+    assert cut["turns"] == [turn] * len(cut["turns"])

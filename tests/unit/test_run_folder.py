@@ -1,3 +1,4 @@
+import fcntl
 import subprocess
 import sys
 
@@ -234,6 +235,27 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path):
     for folder, why in (("file", "File exists"), ("run", "Is a directory")):
         with pytest.raises(InvalidInputError, match=f"can't write to {tmp_path / folder}: {why}"):
             RunFolder(tmp_path / folder).lock()
+
+
+def test_a_folder_that_another_run_lets_go_at_this_moment_is_locked_all_the_same(
+    tmp_path, monkeypatch
+):
+    """A run that ends removes its lock's file, which the next one may have opened already."""
+    other = RunFolder(tmp_path)
+    other.lock()
+    flock = fcntl.flock
+
+    def end_the_other_and_lock(*given):
+        other.unlock()
+        flock(*given)
+
+    run = RunFolder(tmp_path)
+    with monkeypatch.context() as while_locking:
+        while_locking.setattr(fcntl, "flock", end_the_other_and_lock)
+        run.lock()
+    with pytest.raises(InvalidInputError, match="is being written to by process"):
+        other.lock()
+    run.unlock()
 
 
 def test_a_token_on_the_command_line_is_not_recorded(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,24 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSRolloutWorker
 from support.agents import questions, text_model
 from support.async_runs import NoTransfer, letters, on_cpu
-from support.ports import free_port
+from support.ports import held_port
 
 N, M = 8, 4
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Any:
+def port() -> Iterator[int]:
+    with held_port() as held:
+        yield held
+
+
+@pytest.fixture
+def served(tmp_path: Path, port: int) -> Any:
     """A tiny model in a folder and the address of a server that has it."""
     model = tmp_path / "model"
     for part in text_model(hidden_size=64):  # heads of 32: vLLM has no smaller ones on a CPU
         part.save_pretrained(model)
 
-    port = free_port()
     options = {
         "--model": str(model),
         "--host": "127.0.0.1",
@@ -66,7 +72,11 @@ def served(tmp_path: Path) -> Any:
         raise AssertionError(said.read_text()[-6000:]) from None
     finally:
         server.terminate()
-        server.wait(30)
+        try:
+            server.wait(60)
+        except subprocess.TimeoutExpired:  # a server that is slow to end is no fault of podsrl
+            server.kill()
+            server.wait()
 
 
 def train(served: Any, run: Path, m: int, n: int, **options: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from podsgrading.retraction import find_retraction
+from podsgrading.retraction import CONFIRMATIONS, find_retraction
 
 #: An answer longer than this is not read: no gold answer comes near it.
 MAX_ANSWER = 2_000
@@ -41,6 +41,24 @@ _CHOICE = re.compile(r"\b(?:answer|option|choice)\b(?!\s?\(?[A-Z]\b)", re.IGNORE
 _DECLARES = re.compile(r"(?:\s{1,9}is\b\s{0,9}:?|\s{0,9}\**[:=])[\s*]{0,9}(.*)", re.IGNORECASE)
 _HEADING = re.compile(r"[\s#*]*(?:(?:so|thus|therefore|the|my|final|correct),?\s)*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?](?:\s(?!\s?=)|$)")  # but not in "5! = 120"
+
+# A remark about an answer: "this answer is correct, since ...", "no other answer is possible", "the
+# answer is in dollars". "A right triangle" is an answer, and "correct: 9" may be one.
+_JUDGEMENTS = (*CONFIRMATIONS, "reasonable", "possible", "plausible", "sensible", "accurate")
+_ADVERBS = r"(?:(?:also|both|clearly|indeed|now|quite|still|therefore|thus|very|an?|the)\s){0,3}"
+_JUDGEMENT = rf"(?P<judgement>{'|'.join(_JUDGEMENTS)})(?:\s(?:one|number|result|solution|value))?"
+_REASON = r",?\s(?:as|because|since)\b"
+_DETAIL = r"(?:,?\s(?:and|by|for|given|in|to|with)(?:\s[a-zA-Z]{2,30}){1,12})?"
+_UNIT_OR_FORM = r"in\s(?!(?:the|an?|fact)\s)(?:[a-z]{2,30}\s){0,2}(?:[a-z]{2,30}s|form)"
+_FULL_STOP = r"[*\s]{0,9}(?:[.!](?:\s|$)|$)"
+_REMARK = re.compile(
+    r"\s{1,9}(?i:is)\s{1,9}"
+    rf"(?:{_ADVERBS}{_JUDGEMENT}(?:{_REASON}|{_DETAIL}{_FULL_STOP})|{_UNIT_OR_FORM}{_FULL_STOP})"
+)
+#: With these before it, a judgement is the contrary: "invalid", which "valid" corrects.
+_NEGATIONS = ("not ", "in", "im", "un")
+#: As far back the contrary is looked for.
+_MAX_BEFORE = 200
 
 _LAST_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,50})(?:\.[0-9]{1,50})?")
 
@@ -227,7 +245,8 @@ def hashes(text: str) -> str | None:
 def answer_phrase(text: str, noun: re.Pattern[str] = _ANSWER) -> str | None:
     """The text after the last "answer is" or "answer:", to the end of its sentence or line.
 
-    Where a heading says no more than "Answer:", it is the next line.
+    Where a heading says no more than "Answer:", it is the next line. A remark about an answer
+    stated before, "this answer is correct", is passed over.
 
     Args:
         text: a completion, or its end.
@@ -254,12 +273,12 @@ def _last_phrase(text: str, noun: re.Pattern[str]) -> tuple[str, str]:
         start += len(line)
 
     for (start, line), (next_start, next_line) in zip(lines, [*lines[1:], (0, "")], strict=False):
-        nouns = list(noun.finditer(line))
-        phrase = _DECLARES.match(line, nouns[-1].end()) if nouns else None
-        if phrase is None:
+        declaring_noun = _declaring_noun(line, noun, answer)
+        phrase = _DECLARES.match(line, declaring_noun.end()) if declaring_noun else None
+        if declaring_noun is None or phrase is None:
             continue
 
-        is_heading = not phrase[1] and _HEADING.fullmatch(line, 0, nouns[-1].start())
+        is_heading = not phrase[1] and _HEADING.fullmatch(line, 0, declaring_noun.start())
         statement = next_line if is_heading else phrase[1]
         if statement:
             sentence = _SENTENCE_END.split(statement, maxsplit=1)[0]
@@ -267,6 +286,33 @@ def _last_phrase(text: str, noun: re.Pattern[str]) -> tuple[str, str]:
             end = len(sentence) + (next_start if is_heading else start + phrase.start(1))
 
     return answer, tail[end:]
+
+
+def _declaring_noun(line: str, noun: re.Pattern[str], earlier: str) -> re.Match[str] | None:
+    """The last noun of a line, remarks about an answer stated before passed over.
+
+    Where none was stated, in the line or `earlier`, "the answer is possible" is no remark.
+    """
+    nouns = list(noun.finditer(line))
+    without_remarks = list(nouns)
+    while without_remarks and _is_remark(line, without_remarks[-1], earlier):
+        without_remarks.pop()
+
+    declares = without_remarks and _DECLARES.match(line, without_remarks[-1].end())
+    counting = without_remarks if earlier or declares else nouns
+    return counting[-1] if counting else None
+
+
+def _is_remark(line: str, noun: re.Match[str], earlier: str) -> bool:
+    """Whether what follows a noun judges an answer, and does not say the contrary of it."""
+    remark = _REMARK.match(line, noun.end())
+    if remark is None:
+        return False
+
+    judgement = remark["judgement"]
+    before = line[max(0, noun.start() - _MAX_BEFORE) : noun.start()]
+    said = f"{earlier[:_MAX_BEFORE]} {before}".lower()
+    return judgement is None or not any(f"{no}{judgement}" in said for no in _NEGATIONS)
 
 
 def declared_answer(text: str) -> str | None:
@@ -283,7 +329,7 @@ def declared_answer(text: str) -> str | None:
     True
     """
     answer, rest = _stated_answer(text)
-    if answer is not None and (retraction := find_retraction(rest)):
+    if answer is not None and (retraction := find_retraction(rest, answer)):
         answer = retraction.answer
     return answer if answer and len(answer) <= MAX_ANSWER else None
 
@@ -319,7 +365,7 @@ def declarations(text: str) -> list[str]:
     """
     stated, after = _stated_answer(text)
     answer = declared_answer(text)
-    if stated is not None and find_retraction(after):
+    if stated is not None and find_retraction(after, stated):
         return [] if answer is None else [answer]
 
     tag = answer_tag(text)

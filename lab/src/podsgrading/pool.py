@@ -1,12 +1,16 @@
 """Grading in processes that can be killed: what hangs, crashes or fills memory harms nothing else.
 
 A helper process, started on first use, imports the graders once and forks the workers of a
-`pebble.ProcessPool`, which kills what passes its deadline. The helper is no child of
-multiprocessing: such children run the user's main script again, daemonic processes may not have
-them, and a fork of a process with torch and CUDA in it may hang.
+`pebble.ProcessPool`. The deadline of an answer is of processor time, after which the kernel ends
+its worker: a busy machine makes no answer unscorable. One that waits for something is ended by
+pebble, `_LONGEST` times as late by the clock.
+
+The helper is no child of multiprocessing: such children run the user's main script again, daemonic
+processes may not have them, and a fork of a process with torch and CUDA in it may hang.
 """
 
 import atexit
+import concurrent.futures
 import contextlib
 import functools
 import gc
@@ -36,7 +40,11 @@ _SECONDS_TO_START = 120.0
 _MEMORY = 2 << 30
 #: A pool takes no more processes than this, however many cores there are.
 _MAX_WORKERS = 8
-#: Seconds beyond the deadline in which pebble must have ended a worker, before all are killed.
+#: Seconds between two looks of the helper whether the process that asks is still there.
+_LOOK_EVERY = 1.0
+#: An answer may take so many times its deadline by the clock.
+_LONGEST = 6.0
+#: Seconds beyond that in which pebble must have ended a worker, before all are killed.
 GRACE = 30.0
 
 
@@ -63,7 +71,7 @@ class GradingPool:
     called from any thread, inside a running event loop (which it blocks) and after a fork.
 
     Args:
-        deadline: seconds for one answer.
+        deadline: seconds of processor time for one answer.
         preload: modules or files whose import takes long.
         workers: processes; None means one per core, at most 8.
     """
@@ -135,7 +143,7 @@ class GradingPool:
     def _ask(self, function: str, calls: Sequence[tuple[Any, ...]]) -> list[Outcome]:
         """The outcome of each call."""
         rounds = math.ceil(len(calls) / self._workers)
-        patience = rounds * (self._deadline + GRACE)
+        patience = rounds * (_LONGEST * self._deadline + GRACE)
 
         for _ in range(2):  # a helper that was killed from outside is replaced once
             try:
@@ -212,8 +220,12 @@ def serve(descriptor: int) -> None:
         while True:
             function, calls, deadline = connection.recv()
             futures = [
-                pool.schedule(_call, args=(function, call), timeout=deadline) for call in calls
+                pool.schedule(_call, args=(function, call, deadline), timeout=_LONGEST * deadline)
+                for call in calls
             ]
+            while concurrent.futures.wait(futures, timeout=_LOOK_EVERY).not_done:
+                if connection.poll():  # nobody asks while an answer is due: it is closed
+                    raise EOFError
             connection.send([_outcome(future) for future in futures])
 
     os.killpg(0, signal.SIGKILL)  # this process and its workers
@@ -223,6 +235,7 @@ def _begin_worker(descriptor: int) -> None:
     """Begin a worker: let go of the connection, and set the worker's limits."""
     os.close(descriptor)  # so that the end of the helper closes the connection
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pebble's handler waits for Python's turn
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, see `_call`
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":  # macOS refuses to limit memory
@@ -231,21 +244,27 @@ def _begin_worker(descriptor: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
-def _call(function: str, arguments: tuple[Any, ...]) -> Any:
-    """In a worker: the function of that name, called."""
+def _call(function: str, arguments: tuple[Any, ...], deadline: float) -> Any:
+    """In a worker: the function of that name, called for so many seconds of processor time."""
     where, _, name = function.rpartition(":")
     module = import_module_or_file(where)
-    return getattr(module, name)(*arguments)
+
+    signal.setitimer(signal.ITIMER_PROF, deadline)
+    try:
+        return getattr(module, name)(*arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def _outcome(future: ProcessFuture) -> Outcome:
     error = future.exception()
     if error is None:
         return Outcome(future.result(), "")
+    if isinstance(error, ProcessExpired):
+        is_late = error.exitcode == -signal.SIGPROF
+        return Outcome(None, "timeouts" if is_late else "crashes")
     if isinstance(error, TimeoutError):
         return Outcome(None, "timeouts")
-    if isinstance(error, ProcessExpired):
-        return Outcome(None, "crashes")
     return Outcome(None, "errors")
 
 

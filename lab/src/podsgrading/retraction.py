@@ -12,12 +12,15 @@ A doubt takes it back only if another answer is stated, within `_SENTENCES_OF_DO
 same answer, stated again, comes back as the one in its place, and is graded as it was.
 
 What looks like a retraction and is none must be left alone, for a right answer would be refused. So
-a sentence that says "if" or "some would say", a question, and a reply to one do nothing. The words
-that count are the tables below, and no others. Every step takes time linear in the text.
+a sentence that says "if" or "some would say", a question, and a reply to one do nothing. Nor does
+"it is 3 + 5" where the answer is 8: that explains it. The words that count are the tables below,
+and no others. Every step takes time linear in the text.
 """
 
+import math
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import NamedTuple
 
 #: How many sentences, the doubting one included, may state the new answer.
@@ -104,23 +107,20 @@ _DOUBTS = _pattern(
     )
 )
 #: One that says this confirms it, or what was in doubt.
-_CONFIRMS = _pattern(
-    r"\b"
-    + _words(
-        "correct",
-        "right",
-        "same",
-        "unchanged",
-        "stands",
-        "confirmed",
-        "verified",
-        "valid",
-        "holds",
-        "fine",
-        "consistent",
-    )
-    + r"\b"
+CONFIRMATIONS = (
+    "correct",
+    "right",
+    "same",
+    "unchanged",
+    "stands",
+    "confirmed",
+    "verified",
+    "valid",
+    "holds",
+    "fine",
+    "consistent",
 )
+_CONFIRMS = _pattern(rf"\b{_words(*CONFIRMATIONS)}\b")
 #: One with these says what is not, or what others say: it does nothing.
 _SUPPOSES = _pattern(
     r"\b"
@@ -160,8 +160,10 @@ _ANSWER_IS = _pattern(
 #: "8 is the correct answer"
 _IS_THE_ANSWER = _pattern(
     r"(?:.*[\s,])?(\S{1,60}) (?:is|should be) (?:the )?(?:(?:correct|right|final|actual) ){0,2}"
-    r"(?:answer|correct|right)\b"
+    r"answer\b"
 )
+#: "8 is correct". In a check, it may be said of any value: "2*4 = 8, so 4 is right".
+_IS_RIGHT = _pattern(r"(?:.*[\s,])?(\S{1,60}) (?:is|should be) (?:correct|right)\b")
 #: "it is 8", "I meant 8"
 _IT_IS = _pattern(
     r"(?:\b(?:it|that|this)(?:'s|\s(?:is|should be|must be|equals))|\bi meant"
@@ -216,6 +218,14 @@ _LETTER = _pattern(r"(?:(?:option|choice) )?\(?[a-z]\)?")
 _LATEX_TEXT = re.compile(r"\\[a-zA-Z]+(?:\{[^{}]{0,99}\})?")
 _WORD = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}")
 
+_NUMBER = r"[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?"
+_PRICE = rf"(?:\\?\$)?{_NUMBER}"
+_PRODUCT = rf"{_PRICE}(?:\s?(?:\*|\\times|\\cdot|[x\u00d7\u00b7]|times)\s?{_PRICE})*"
+_UNIT = r"%?(?:\s?\\text\{[^{}]*\}|\s[a-z]+){0,3}"
+#: A number, or numbers that are to be added and multiplied, with their unit.
+_NUMERAL = _pattern(rf"(?:[a-z]\s?=\s?)?([+-]?\s?{_PRODUCT}(?:\s?[+-]\s?{_PRODUCT})*){_UNIT}")
+_TERM = _pattern(rf"([+-]?)\s?({_PRODUCT})")
+
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
 _AROUND = " \t*$_`()[]\\.,;:-\u2014"
 
@@ -268,14 +278,19 @@ class _Sentence(NamedTuple):
         return self.denial is None and _CONFIRMS.search(self.text) is not None
 
 
-def find_retraction(text: str) -> Retraction | None:
+def find_retraction(text: str, stated: str = "") -> Retraction | None:
     """The last retraction in what follows an answer; None if the answer stands.
+
+    Args:
+        text: What follows the answer.
+        stated: The answer. A sum or product of its value explains it, and takes nothing back.
 
     >>> find_retraction(". Actually no, the answer is 8.")
     Retraction(answer='8')
     >>> find_retraction(". Wait, I made a mistake.")
     Retraction(answer=None)
     >>> find_retraction(". A common mistake is to say that the answer is 8.")
+    >>> find_retraction(". No, nothing else is paid. It is 3 + 5.", "8")
     """
     found: Retraction | None = None
     sentences_left = 0  # in which another answer may be stated
@@ -293,7 +308,7 @@ def find_retraction(text: str) -> Retraction | None:
             continue
 
         answer = _answer_after_denial(sentence) if is_denied else _answer_after_doubt(sentence)
-        if answer is not None:
+        if answer is not None and not _explains(answer, stated):
             found = Retraction(answer)
         elif sentence.takes_back:
             found = Retraction(None)
@@ -330,7 +345,7 @@ def _answer_after_denial(sentence: _Sentence) -> str | None:
     text = sentence.text
     if match := _ANSWER_IS.search(text):
         return _value(match[1], may_be_words=True)
-    if match := _IS_THE_ANSWER.match(text) or _IT_IS.search(text):
+    if match := _IS_THE_ANSWER.match(text) or _IS_RIGHT.match(text) or _IT_IS.search(text):
         return _value(match[1])
     denial = sentence.denial
     return None if denial is None else _value(text[denial.end() :])
@@ -339,13 +354,17 @@ def _answer_after_denial(sentence: _Sentence) -> str | None:
 def _answer_after_doubt(sentence: _Sentence) -> str | None:
     """The answer that a sentence states while another one is in doubt; None if it states none.
 
-    "Actually, it is 8" corrects; "actually, it is 3 groups of 4" explains.
+    "Actually, it is 8" corrects; "actually, it is 3 groups of 4" and "it is 3 + 5" explain.
     """
     text = sentence.text
     if match := _ANSWER_IS.search(text) or _IS_THE_ANSWER.match(text):
         return _value(match[1])
     match = _IT_IS.search(text)
-    return None if match is None or _plain_words(match[1]) else _value(match[1])
+    if match is None or _plain_words(match[1]):
+        return None
+
+    value = _value(match[1])
+    return None if value is None or _is_unworked(value) else value
 
 
 def _value(text: str, *, may_be_words: bool = False) -> str | None:
@@ -371,3 +390,35 @@ def _value(text: str, *, may_be_words: bool = False) -> str | None:
 def _plain_words(text: str) -> list[str]:
     """The words of two letters or more that are no LaTeX."""
     return _WORD.findall(_LATEX_TEXT.sub("", text))
+
+
+def _is_unworked(value: str) -> bool:
+    """Whether a value is a sum or product of numbers, which explains and is no answer."""
+    numeral = _numeral(value)
+    return numeral is not None and len(re.findall(_NUMBER, numeral)) > 1
+
+
+def _explains(value: str, stated: str) -> bool:
+    """Whether a value is a sum or product that comes to the stated number."""
+    number = _numeral(stated)
+    total = _numeral(value)
+    if number is None or total is None or not _is_unworked(value):
+        return False
+    return _sum(total) == _sum(number)
+
+
+def _numeral(text: str) -> str | None:
+    """The numbers of a short text that has nothing else beside a unit; None if it has."""
+    if len(text) > _MAX_SENTENCE:
+        return None
+    match = _NUMERAL.fullmatch(text.strip(_AROUND.replace("-", "")))
+    return match and match[1]
+
+
+def _sum(numeral: str) -> Fraction:
+    """The value of a `_numeral`."""
+    total = Fraction(0)
+    for sign, product in _TERM.findall(numeral):
+        factors = [Fraction(number.replace(",", "")) for number in re.findall(_NUMBER, product)]
+        total += Fraction(f"{sign}1") * math.prod(factors)
+    return total

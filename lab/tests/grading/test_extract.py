@@ -88,6 +88,79 @@ def test_hashes_and_phrases_declare_an_answer():
     assert answer_phrase("The answer is $5! = 120$! Yes.") == "$5! = 120$"
 
 
+@pytest.mark.parametrize("end", [" ", "\n", "\n\nSo: "])
+@pytest.mark.parametrize("answer", ["8", "$\\frac12$", "D", "June 20", "Alice", "obtuse"])
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "I checked, and this answer is correct.",
+        "No other answer is possible.",
+        "The answer is reasonable.",
+        "This answer is in dollars.",
+        "The answer is in simplest form.",
+        "My answer is in square meters",
+        "The answer is a reasonable one, since 3 + 5 = 8.",
+        "Therefore, the answer is indeed correct.",
+        "The answer is correct and complete! No other answer is valid.",
+        "This answer is right because they have 8 apples.",
+    ],
+)
+def test_a_remark_about_an_answer_is_not_read_as_the_answer(answer, end, remark):
+    assert answer_phrase(f"So the answer is {answer}.{end}{remark}") == answer
+    assert declared_answer(f"Answer: {answer}\n{remark}\n\nDone.") == answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "9",
+        "nine",
+        "$x$",
+        "Bob",
+        "June 20",
+        "in the north",
+        "in fact nine",
+        "in fact snakes",
+        "in total nine",
+        "a right triangle",
+        "right: 9",
+        "correct, but only if it is 9",
+        "correct and is 9",
+        "impossible",
+        "wrong",
+        "unknown",
+        "not reasonable",
+        "right or 9",
+    ],
+)
+def test_a_later_answer_or_doubt_is_no_remark(answer):
+    for end in (" ", "\n"):
+        assert answer_phrase(f"The answer is 8.{end}The answer is {answer}.") == answer
+
+
+@pytest.mark.parametrize("answer", ["correct", "valid", "possible", "right", "in dollars"])
+def test_the_words_of_remarks_are_an_answer_where_none_was_stated(answer):
+    assert answer_phrase(f"The answer is {answer}.") == answer
+    assert answer_phrase(f"I know the answer. The answer is {answer}.") == answer
+    assert answer_phrase(f"The answer is 8.\nAnswer: {answer}") == answer
+
+
+@pytest.mark.parametrize("answer", ["valid", "possible", "correct"])
+def test_an_answer_that_turns_into_its_contrary_is_no_remark(answer):
+    contrary = {"valid": "invalid", "possible": "impossible", "correct": "not correct"}[answer]
+    for end in (" ", "\n"):
+        assert answer_phrase(f"The answer is {contrary}.{end}The answer is {answer}.") == answer
+        assert answer_phrase(f"The answer is {answer}.{end}The answer is {contrary}.") == contrary
+
+
+@pytest.mark.parametrize("part", ["answer is correct", "answer is right and so ", "answer is in a"])
+@pytest.mark.parametrize("end", ["", ". ", "\n"])
+def test_a_megabyte_of_remarks_is_read_in_linear_time(part, end):
+    remarks = f"{part}{end}" * (900_000 // len(f"{part}{end}"))
+    assert answer_phrase(f"The answer is 8.\n{remarks}\nThe answer is 9.\n") == "9"
+    assert answer_phrase(f"The answer is 9. {remarks}\nThe answer is correct.")
+
+
 def test_an_answer_too_long_to_be_one_is_none():
     assert declared_answer(f"<answer>{'1' * (MAX_ANSWER + 1)}</answer>") is None
 
@@ -129,3 +202,14 @@ def test_a_choice_that_is_taken_back_gives_way_to_the_one_in_its_place():
 def test_a_retraction_is_about_the_last_answer_only():
     assert declared_answer(r"\boxed{7}. Actually no, the answer is 8. So \boxed{9}.") == "9"
     assert declared_answer("<think>7. No, the answer is 8.</think> <answer>7</answer>") == "7"
+
+
+def test_an_answer_of_900_000_digits_is_compared_with_no_sum():
+    assert declared_answer(f"#### {'7' * 900_000}\n{'No, it is 3 + 4. ' * 1_000}") == "3 + 4"
+
+
+def test_what_explains_an_answer_does_not_replace_it():
+    assert declared_answer(r"\boxed{8}. No, nothing else is paid. It is 3 + 5.") == "8"
+    assert declared_answer(r"\boxed{8}. Actually, that is 4 + 4.") == "8"
+    assert declared_answer("<answer>8</answer> Let me double-check: 2*4 = 8, so 4 is right.") == "8"
+    assert declarations(r"\boxed{8}. No, nothing else is paid. It is 3 + 5.") == ["8"]

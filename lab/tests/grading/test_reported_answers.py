@@ -296,6 +296,14 @@ RETRACTED_RIGHT = r"""
     \boxed{8}. Actually no, the answer is 7. // \boxed{8}. No, wait, it should be 7. //
     The answer is 8. Wait, I made a mistake. It should be 7. // #### 8 ¶ Correction: 7 //
     \boxed{8}. Actually no, \boxed{7} is the answer. // <answer>8</answer> Sorry, I meant 7.
+8 :: <answer>8</answer> Let me double-check: 2*4 = 8, so 4 is right. //
+    #### 8 ¶ Wait, the problem says 3 bags. 3 is correct, and 3+5 = 8. //
+    \boxed{8}. Actually, that is 4 + 4. // \boxed{8}. Hmm. It is $2 \times 4$. //
+    \boxed{8}. No, there are no other costs. It is 3 + 5. // \boxed{8}. No, it is \$3 + \$5. //
+    \boxed{\$8.00}. No, there are no other costs. The answer is 2 * 4 dollars. //
+    \boxed{9}. Wait, 8 is the correct answer. // \boxed{9}. No, 8 is right. //
+    The answer is 8. I checked, and this answer is correct. //
+    Answer: 8 ¶ This answer is in dollars.
 \frac{1}{2} :: \boxed{\frac{1}{2}}. Wait, let me check. So the answer is $\frac{1}{2}$. //
     \boxed{1}. Actually no, the answer is $\frac12$.
 \text{(D)} :: \boxed{D}. Wait, option C is wrong. // \boxed{C}. Actually no, the answer is D.
@@ -315,6 +323,10 @@ RETRACTED_WRONG = r"""
     The answer is 7. Actually no, it is 8. // \boxed 7. Actually no, the answer is 8. //
     \boxed{7}. Hmm. That is not right. // \boxed{7}. Is it right? No, the answer is 8. //
     \boxed{7}. Wait, that’s wrong. It’s 8. // \boxed{8}. Wait, let me check. The answer is 8.
+8 :: \boxed{8}. No, it is 4 + 5. // \boxed{8}. Wait, the answer is 4 + 5. //
+    \boxed{8}. Wait, 9 is the correct answer. // \boxed{8}. No, 9 is correct. //
+    \boxed{8}. I made a mistake: it is 4 + 4. // \boxed{9}. No, it is 4 + 4. //
+    \boxed{9}. Actually, it is 4 + 4. // \boxed{8x}. No, it is 4 + 4.
 \text{(D)} :: \boxed{D}. Actually no, the answer is C. // \boxed{D}. Wait, that is wrong. //
     Answer: D. Actually no, the answer is option C.
 \text{east} :: \boxed{east}. Actually no, the answer is west.

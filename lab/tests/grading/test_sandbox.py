@@ -1,12 +1,14 @@
 """What the sandbox refuses, in real runs of bubblewrap."""
 
 import contextlib
+import itertools
 import os
+import subprocess
 import sys
-import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,10 +35,27 @@ def processes_named(name):
 
 
 def assert_none_is_left(name):
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120  # a bound on hanging, not a measurement
     while processes_named(name) and time.monotonic() < end:
         time.sleep(0.05)
     assert processes_named(name) == []
+
+
+@pytest.fixture
+def over_once_seen(monkeypatch):
+    """over_once_seen(name): the time of a run is over as soon as it has a process of this name."""
+
+    def made(name):
+        seen = []
+
+        def monotonic():
+            seen.extend(processes_named(name))
+            return 1e9 if seen else 0.0
+
+        monkeypatch.setattr(sandbox, "time", SimpleNamespace(monotonic=monotonic))
+        return seen
+
+    return made
 
 
 def called(name):
@@ -189,32 +208,67 @@ def test_code_that_prints_as_bubblewrap_does_is_wrong_and_not_unscorable():
     assert result.output.startswith("bwrap: no space left")
 
 
-def test_no_process_is_left_behind_where_the_run_is_interrupted(monkeypatch):
+def test_time_in_which_it_waits_for_a_processor_does_not_count(monkeypatch):
+    slow = "import time; time.sleep(2)"
+    assert run(slow, seconds=1.5).status == "timeout"
+    monkeypatch.setattr(sandbox, "_seconds_in_line", lambda process: 300.0)
+    assert run(slow, seconds=1.5).status == "passed"
+
+
+def test_a_program_that_says_it_waits_for_ever_is_ended(monkeypatch):
+    waited = itertools.count(100.0, step=10.0)
+    monkeypatch.setattr(sandbox, "_seconds_in_line", lambda process: next(waited))
+    assert run("import time; time.sleep(600)", seconds=0.2).status == "timeout"
+
+
+def test_a_process_that_shares_its_processor_waits_for_it():
+    """Two endless loops on one processor: each waits while the other one has it."""
+    loop = [sys.executable, "-c", "while True: pass"]
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usable)})
+    try:
+        loops = [subprocess.Popen(loop), subprocess.Popen(loop)]
+    finally:
+        os.sched_setaffinity(0, usable)
+    try:
+        if not Path(f"/proc/{loops[0].pid}/schedstat").is_file():
+            pytest.skip(reason="this kernel does not say how long a process waits")
+        end = time.monotonic() + 120  # a bound on hanging, not a measurement
+        while sandbox._seconds_in_line(loops[0].pid) < 0.1:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        for one in loops:
+            one.kill()
+            one.wait()
+    assert sandbox._seconds_in_line(loops[0].pid) == 0.0  # of one that is gone nothing is known
+
+
+def test_no_process_is_left_behind_where_the_run_is_interrupted(monkeypatch, over_once_seen):
     name = f"ctrl{os.getpid()}"
-    seen = []
+    seen = over_once_seen(name)
 
     def interrupted(process, text, limits):
         exchange(process, text, limits)
-        seen.extend(processes_named(name))
         raise KeyboardInterrupt
 
     exchange = sandbox._exchange
     monkeypatch.setattr(sandbox, "_exchange", interrupted)
-    code = called(name) + "time.sleep(60)"
     with pytest.raises(KeyboardInterrupt):
-        run(code, seconds=1.5)
+        run(called(name) + "time.sleep(600)", seconds=0.2)
     assert seen
     assert_none_is_left(name)
 
 
-def test_no_process_is_left_behind():
+def test_no_process_is_left_behind(monkeypatch, over_once_seen):
     name = f"left{os.getpid()}"
     code = called(name)
-    seen = []
-    watcher = threading.Timer(0.5, lambda: seen.extend(processes_named(name)))
-    watcher.start()
-    assert run(code + "time.sleep(60)", seconds=1.5).status == "timeout"
+    seen = over_once_seen(name)
+    assert run(code + "time.sleep(600)", seconds=0.2).status == "timeout"
     assert seen  # it was there, so its absence below says something
+    assert_none_is_left(name)
+
+    monkeypatch.undo()
     assert run(code).status == "passed"
     assert_none_is_left(name)
 

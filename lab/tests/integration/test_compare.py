@@ -30,7 +30,7 @@ from podsrl.cli import main
 from podsrl.errors import InvalidInputError, RewardError
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
 from podsrl.trl import PODSTrainer
-from support.forked import Forked, pods
+from support.forked import Forked, hold_after, pods
 from support.synthetic_runs import write_run
 
 
@@ -138,14 +138,17 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(comparison, tmp_
     spec = open_comparison(parse_comparison(config, "x"))
     run = spec.run_folder(RunKey("pods", 0))
 
-    process = Forked(lambda: work(spec.folder, "pods/seed-0"), tmp_path / "log")
-    process.wait_for(lambda: len(run.metrics()) >= 5)
+    def until_step_5() -> None:
+        hold_after(5)
+        work(spec.folder, "pods/seed-0")
+
+    process = Forked(until_step_5, tmp_path / "log")
+    process.wait_for(lambda: len(run.metrics()) == 5)
     process.send(signal.SIGKILL)
     steps = run.metrics()
-    assert run.finished() is None
 
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
-    assert run.metrics()[:4] == steps[:4]  # at least 4 of 5 were kept
+    assert run.metrics()[:4] == steps[:4]  # 4 of 5 were kept
     assert run.rollout_steps() == list(range(1, 9))
     assert_8_steps_with_4_evaluations(run)
 

@@ -6,29 +6,39 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from filelock import Timeout
+from filelock import FileLock, Timeout
 
 pytest.importorskip("trl")
 
 from podslab.durations import duration
-from podslab.engine.folder import TUNING
+from podslab.engine.folder import SCRIPT_PLAN, TUNING
 from podslab.engine.run_end import error_file, lock_of
 from podslab.evaluation.records import evaluations
+from podslab.own_script import compare as compare_script
 from podslab.own_script import script_process
-from podslab.own_script.answer import noise_of
-from podslab.own_script.job import MINIBATCHES, REPORTED, YOURS, Probe, ScriptJob
-from podslab.own_script.plan import WallSeconds, known_methods
-from podslab.own_script.settings import GivenSettings, config_of
+from podslab.own_script.answer import Answer, Measured, ReportedRun, noise_of
+from podslab.own_script.job import MINIBATCHES, REPORTED, YOURS, Arm, Probe, ScriptJob
+from podslab.own_script.plan import Plan, WallSeconds, known_methods
+from podslab.own_script.settings import (
+    GivenSettings,
+    RememberingGRPOConfig,
+    RememberingPODSConfig,
+    config_of,
+    given_settings,
+)
 from podslab.recommend.known_worth import read_worths
 from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
+from podslab.statistics.run_curve import RunCurve
+from podslab.training import lab_trainer
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
+from support.clocks import CountedSeconds
 from support.forked import Forked, pods
 
 SUPPORT = Path(__file__).parents[3] / "tests" / "support"
@@ -104,8 +114,12 @@ FROM_PODSRL = "from podsrl.trl import PODSConfig as GRPOConfig, PODSTrainer as G
 
 @pytest.fixture
 def run_script(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """run_script(text, field=value, ...): the exit status and the job of one run of a script."""
+    """run_script(text, field=value, ...): the process and the job of one run of a script.
+
+    Its seconds of training are counted, so that every machine makes as many steps in them.
+    """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lab_trainer, "time", CountedSeconds())
 
     def run(
         text: str = SCRIPT.replace("REWARD", RIGHT), **fields: Any
@@ -280,21 +294,34 @@ def test_minibatches_count_from_what_the_script_generates_at_once(
     assert settings["generation_batch_size"] == 8 * steps
 
 
+#: Rewards that are given once somebody lets the run go on from its first checkpoint.
+HELD = (
+    'if list(Path("run").glob("checkpoint-*")) and not Path("go-on").exists():\n'
+    '        Path("held").touch()\n'
+    "        threading.Event().wait()\n"
+    f"    {RIGHT}"
+)
+
+
 @pytest.mark.usefixtures("with_parent")
 def test_a_killed_run_goes_on_from_its_last_measurement(run_script, tmp_path):
+    text = SCRIPT.replace("REWARD", HELD).replace("import argparse", "import argparse, threading")
     fields = {"seconds": 3.0, "evaluations": 6}
     run = RunFolder(tmp_path / "run")
-    process, _, _ = run_script(**fields)
-    process.wait_for(lambda: list(run.path.glob("checkpoint-*/trainer_state.json")))
+    process, _, _ = run_script(text, **fields)
+    process.wait_for((tmp_path / "held").exists)
     process.send(signal.SIGKILL)
-    before = len(run.metrics())
-    assert run.finished() is None
+    before = run.metrics()
+    assert len(evaluations(run)) == 1
 
-    process, _, _ = run_script(**fields)
+    (tmp_path / "go-on").touch()
+    process, _, _ = run_script(text, **fields)
     assert process.wait() == 0, process.said()
-    steps = [row["step"] for row in run.metrics() if "pods/training_seconds" in row]
+    rows = run.metrics()
+    assert rows[: len(before)] == before
+    steps = [row["step"] for row in rows if "pods/training_seconds" in row]
     assert steps == list(range(1, len(steps) + 1))
-    assert len(steps) >= before
+    assert len(steps) > len(before)
     assert len(evaluations(run)) == 6
 
 
@@ -356,6 +383,8 @@ def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
     text = text.replace("from trl import GRPOConfig, GRPOTrainer", FROM_PODSRL)
     text = text.replace("    num_generations=4,\n", '    method="max_contrast",\n')
     text = text.replace("    learning_rate=1e-3,\n", "")
+    text = text.replace("warmup_steps=2", "warmup_steps=0.5")
+    text = text.replace("for b in range(10, 20)", "for b in (*range(10, 20), 19)")
     describe = ["grpo", MINIBATCHES, "pods", "max_contrast", "yours"]
     process, _, _ = run_script(text, questions=TUNING, learning_rate=None, describe=describe)
     assert process.wait() == 0, process.said()
@@ -372,6 +401,10 @@ def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
         "yours": (4, 1),
     }
     assert probe.problems == {}
+    assert probe.warmup_share == 0.5
+    # 11 rows for each of 30 first numbers, the last of them twice
+    assert probe.prompts + probe.repeated_rows == 330 - 32
+    assert probe.repeated_rows > 0
 
 
 @pytest.mark.usefixtures("with_parent")
@@ -436,7 +469,10 @@ def test_two_processes_of_another_seed_measure_the_same_questions_in_order(run_s
 
 @pytest.fixture
 def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
-    """compare(word, ..., behave={}): the exit status and what `pods compare` printed."""
+    """compare(word, ..., behave={}): the exit status and what `pods compare` printed.
+
+    It has an hour, of which its processes, which train nothing, take seconds.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
 
@@ -444,7 +480,7 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any
         rewards = {"grpo": 0.4, "pods": 0.8, "max_contrast": 0.8, "cppo": 0.4}
         (tmp_path / "behave.json").write_text(json.dumps({"reward": rewards, **behave}))
         worker = [sys.executable, str(SUPPORT / "script_worker.py")]
-        status = main(["compare", "train.py", "--hours", "0.1", *words, "--", *worker])
+        status = main(["compare", "train.py", "--hours", "1", *words, "--", *worker])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
@@ -561,7 +597,7 @@ def test_where_both_come_to_the_best_reward_the_sooner_one_is_better(compare):
 
 def test_seeds_that_lie_far_apart_tell_nothing_and_have_no_interval(compare, tmp_path):
     compare("--methods", "grpo,pods", "--dry-run")
-    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 0.11}')  # for two seeds alone
+    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 1.1}')  # for two seeds alone
     rewards = {"grpo": 0.6, "pods": [1.6, -0.6]}
     status, out, _ = compare("--methods", "grpo,pods", reward=rewards)
     assert status == 0
@@ -712,10 +748,10 @@ def test_a_plan_has_the_rounds_that_the_runs_take_on_so_many_gpus(methods, at_on
     assert costs.choosing_rates(seconds, methods, at_once) == pytest.approx(1.1 * rounds * a_round)
 
 
-def test_what_would_change_the_questions_of_an_evaluation_is_not_taken_over(tmp_path):
-    values = {"dataloader_persistent_workers": True, "dataloader_drop_last": True}
-    given = GivenSettings({**values, "use_cpu": True, "bf16": False})
-    job = ScriptJob(
+@pytest.fixture
+def job(tmp_path: Path) -> ScriptJob:
+    """A reported run of PODS."""
+    return ScriptJob(
         script="train.py",
         arguments=[],
         folder=str(tmp_path),
@@ -725,8 +761,70 @@ def test_what_would_change_the_questions_of_an_evaluation_is_not_taken_over(tmp_
         most_questions=8,
         answers=2,
     )
-    config = config_of(given, job)
+
+
+def test_what_would_change_the_questions_of_an_evaluation_is_not_taken_over(job):
+    values = {"dataloader_persistent_workers": True, "dataloader_drop_last": True}
+    config = config_of(GivenSettings({**values, "use_cpu": True, "bf16": False}), job)
     assert (config.dataloader_persistent_workers, config.dataloader_drop_last) == (False, False)
+
+
+def test_an_evaluation_before_training_is_the_comparison_s_own_alone(job):
+    given = GivenSettings({"eval_on_start": True, "use_cpu": True, "bf16": False})
+    assert not config_of(given, job).eval_on_start
+
+
+ON_A_CPU = {"output_dir": "of-the-script", "use_cpu": True, "bf16": False}
+
+
+@pytest.mark.parametrize("base", [RememberingGRPOConfig, RememberingPODSConfig])
+def test_a_config_class_of_the_script_s_own_is_taken_over_with_its_defaults_and_fields(base, job):
+    @dataclass
+    class OwnConfig(base):
+        learning_rate: float = 3e-5
+        system_prompt: str = "think"
+        benchmarks: list[str] = field(default_factory=list)
+
+        def __post_init__(self) -> None:
+            self.top_p = 0.8
+            super().__post_init__()
+            self.top_k = 7
+
+    own = OwnConfig(**ON_A_CPU, num_generations=4, max_completion_length=24, system_prompt="add")
+    own.temperature = 0.9
+    own.shown = 3
+    given = given_settings(own)
+    assert given.rows_of_a_prompt == 4
+
+    config = config_of(given, job)
+    assert (config.num_rollouts, config.num_generations) == (16, 4)
+    assert (config.max_completion_length, config.learning_rate) == (24, 3e-5)
+    assert (config.top_p, config.top_k, config.temperature) == (0.8, 7, 0.9)
+    # what its own trainer and rewards read
+    assert (config.system_prompt, config.benchmarks, config.shown) == ("add", [], 3)
+    assert config.output_dir == job.folder
+
+
+@pytest.mark.parametrize(("warmup", "share"), [(0, 0.0), (0.25, 0.25), (10, 0.0)])
+def test_a_warm_up_that_is_a_share_of_all_steps_is_told(warmup, share, job):
+    given = given_settings(RememberingGRPOConfig(**ON_A_CPU, warmup_steps=warmup))
+    assert given.warmup_share == share
+    assert config_of(given, job).warmup_steps == (10 if warmup == 10 else 0)
+
+
+@pytest.mark.parametrize(
+    ("look", "says"),
+    [
+        ({"repeated_rows": 3}, "3 more training rows are equal to one of them"),
+        (
+            {"repeated_rows": 3, "is_held_out": False},
+            "3 rows of your train_dataset are equal to one of your eval_dataset",
+        ),
+        ({"warmup_share": 0.1}, "Your warm-up of 0.1 of all steps"),
+    ],
+)
+def test_the_plan_tells_of_repeated_rows_and_of_a_warm_up_that_is_left_out(compare, look, says):
+    assert says in compare("--dry-run", "--methods", "grpo,pods", look=look)[1]
 
 
 def test_a_best_rate_at_the_edge_of_those_that_were_tried_is_told(compare):
@@ -822,6 +920,24 @@ def test_another_script_in_the_same_folder_is_refused(compare, tmp_path):
     assert "to go on with it, give the same" in err
 
 
+def test_a_notebook_goes_on_with_a_comparison_whose_arguments_are_a_list(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "behave.json").write_text("{}")
+
+    def stopped_at_once(running):
+        running.plan.write(running.folder / SCRIPT_PLAN)
+
+    monkeypatch.setattr("podslab.own_script.run_plan.RunningComparison.run", stopped_at_once)
+
+    worker = [sys.executable, str(SUPPORT / "script_worker.py")]
+    for _ in range(2):
+        compare_script("train.py", ["--size", "3"], methods=["grpo", "pods"], launch=worker)
+    assert capsys.readouterr().out.count("a look at train.py") == 1
+
+
 def test_a_changed_script_is_looked_at_again_and_is_no_part_of_a_comparison_that_began(
     compare, tmp_path
 ):
@@ -851,21 +967,38 @@ def test_more_hours_add_seeds_to_a_comparison_that_ended(compare, tmp_path):
         return {int(run[2]) for run in started(tmp_path) if run[0] == REPORTED}
 
     compare(*words, "--dry-run")
-    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 0.11}')
+    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 1.1}')
     _, _, err = compare(*words, reward=rewards)
     assert seeds() == {0, 1}
     assert "the hours are over, and 2 seeds are trained all the same" in err
 
-    status, out, _ = compare("--hours", "1", *words, reward=rewards)
+    status, out, _ = compare("--hours", "10", *words, reward=rewards)
     assert status == 0
     assert seeds() == set(range(8))
     assert "8 seeds" in out
     assert "With fewer hours there was one after 2 seeds" in out
 
     # The hours are over, and all seeds are there: none of them is left out.
-    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 2}')
-    again = compare("--hours", "1", *words, reward=rewards)[1]
+    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 20}')
+    again = compare("--hours", "10", *words, reward=rewards)[1]
     assert again == out
+
+
+def test_a_command_beside_one_that_looks_is_refused_and_clears_nothing_away(compare, tmp_path):
+    folder = tmp_path / "pods-compare"
+    RunFolder(folder / "look").write_config({"arm": "pods", "seed": 0})  # which the other one makes
+    (folder / "look.json").write_text("{}")
+    with FileLock(folder / ".lock"):
+        status, _, err = compare("--methods", "grpo,pods")
+    assert status == 2
+    assert "another `pods compare` is at work on pods-compare: wait for it" in err
+    assert (folder / "look" / "config.yaml").is_file()
+
+
+def test_a_command_that_was_killed_before_it_looked_leaves_a_folder_to_begin_in(compare, tmp_path):
+    (tmp_path / "pods-compare").mkdir()
+    (tmp_path / "pods-compare" / ".lock").touch()
+    assert compare("--methods", "grpo,pods", "--dry-run")[0] == 0
 
 
 def test_the_command_in_a_process_of_its_own_can_be_interrupted(tmp_path, monkeypatch):
@@ -882,3 +1015,65 @@ def test_the_noise_is_that_of_two_equally_good_methods():
     """Two of four questions are always right: a deviation of .577, over 16 questions."""
     rewards_P_K = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
     assert noise_of(rewards_P_K, 16) == pytest.approx(2 * 2**0.5 * (1 / 3) ** 0.5 / 4)
+
+
+def answer_of(leads: dict[str, list[float]]) -> Answer:
+    """The answer of runs whose rewards are 0.4, and later as much above it as their seeds lead."""
+    plan = Plan(
+        script="train.py",
+        arguments=(),
+        asked=(),
+        methods=tuple(leads),
+        learning_rate=1e-5,
+        seconds=100.0,
+        hours=2.0,
+        most_questions={TUNING: 8, REPORTED: 16},
+        answers=4,
+        held_out=32,
+        clock="cpu",
+        launch=(),
+        at_once=1,
+    )
+    places_T = np.linspace(0.0, 100.0, 5)
+
+    def reported(lead: float) -> ReportedRun:
+        rewards_T_P_K = np.full((5, 16, 4), 0.4)
+        rewards_T_P_K[1:] += lead
+        curve = RunCurve(*5 * [places_T], rewards_T_P_K)
+        return ReportedRun(curve, {}, {"num_rollouts": 8, "num_generations": 4})
+
+    seeds = range(len(leads["grpo"]))
+    return Answer(
+        plan=plan,
+        seconds=100.0,
+        best={method: Arm(method, 1e-5) for method in leads},
+        by_seed=[
+            Measured(seed, {method: reported(leads[method][seed]) for method in leads})
+            for seed in seeds
+        ],
+        level=0.05,
+        failed={},
+    )
+
+
+def test_the_best_of_the_methods_that_are_certainly_better_is_told_to_paste():
+    # The mean of pods is the highest, 0.12, and its seeds lie between -0.3 and 0.5.
+    wide = [-0.3, 0.5, -0.1, 0.4, -0.2, 0.3, 0.1, 0.26]
+    narrow = [0.07, 0.08, 0.09, 0.1, 0.07, 0.08, 0.09, 0.1]
+    less = [0.05, 0.06, 0.05, 0.06, 0.05, 0.06, 0.05, 0.06]
+    leads = {"grpo": [0.0] * 8, "pods": wide, "max_contrast": narrow, "cppo": less}
+    to_paste = answer_of(leads).to_paste()
+    assert to_paste[0] == "To paste (pods may be as good):"
+    assert 'method="max_contrast"' in to_paste[1]
+
+
+def test_a_method_that_is_said_to_be_better_is_told_to_paste_beside_one_that_hides_it():
+    # pods and grpo differ with p = 0.03. Holm leaves it as it is beside grpo, from which
+    # max_contrast differs more; it doubles it beside pods, to which max_contrast is nearer.
+    unsteady = [-0.03, 0.26, 0.03, 0.23, -0.01, 0.21, 0.04, 0.16]
+    leads = {"grpo": [0.0] * 8, "pods": unsteady, "max_contrast": [0.08, 0.09] * 4}
+    answer = answer_of(leads)
+    assert sum("more reward than grpo" in line for line in answer.conclusions()) == 2
+    to_paste = answer.to_paste()
+    assert to_paste[0] == "To paste (max_contrast may be as good):"
+    assert 'method="pods"' in to_paste[1]

@@ -20,10 +20,12 @@ from podslab.comparison.comparison_config import parse_comparison
 from podslab.report.arm_rows import ArmRow, arm_rows, table, verdict
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.statistics.curves import ArmCurves
+from podslab.training import lab_trainer
 from podslab.training import run as experiment
 from podslab.training.config_file import read_config
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
+from support.clocks import CountedSeconds
 from support.forked import pods
 
 ARMS: dict[str, Any] = {
@@ -72,8 +74,10 @@ def test_the_arms_are_the_papers_and_one_more_with_equally_many_rows(name, n, m,
 
 
 def test_the_table_holds_the_numbers_of_the_runs_which_have_equal_training_time(
-    comparison, tmp_path
+    comparison, tmp_path, monkeypatch
 ):
+    # Every machine makes as many steps in a second.
+    monkeypatch.setattr(lab_trainer, "time", CountedSeconds())
     settings = {"training_clock": "cpu", "num_iterations": 2}
     budget = {"training_seconds": 1.0}
     config = comparison(settings, arms=ARMS, budget=budget, evaluations=2)

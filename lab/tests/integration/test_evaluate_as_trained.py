@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from podslab.evaluation import sampling
+from podslab.evaluation.records import evaluations
 from podslab.evaluation.sampling import Graded, Sampling, score
 from podsrl.cli import main
+from podsrl.rollout_log.run_folder import RunFolder
 from support.tiny_run import TINY_RUN
 
 ARITHMETIC = ["--task", "arithmetic", "--task_options", json.dumps(TINY_RUN["task_options"])]
@@ -53,6 +55,37 @@ def test_length_and_sampling_are_those_of_the_run_unless_given(
     assert main(["evaluate", str(tiny_model), *ARITHMETIC, "--problems", "2"]) == 0
     assert used[-1] == Sampling()
     assert "temperature 1, 512 tokens at most\n" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_greedy_answers_are_recorded_beside_the_samples_and_change_no_step(
+    config: Any, tmp_path: Path
+):
+    recorded = []
+    for is_greedy in (False, True):
+        out = tmp_path / f"greedy-{is_greedy}"
+        path = config(
+            model_name_or_path="tiny",  # it can add, and is not yet sure
+            evaluation_greedy=is_greedy,
+            task_options={"train_size": 32, "test_size": 8},
+            max_completion_length=48,
+            evaluation_repeats=3,
+            evaluation_steps=1,
+            output_dir=str(out),
+            learning_rate=1e-2,
+        )
+        assert main(["train", "--config", path]) == 0
+        recorded.append(evaluations(RunFolder(out)))
+
+    without, beside = recorded
+    assert [point.step for point in beside] == [0, 1, 2, 3]
+    assert [point.rewards for point in without] == [point.rewards for point in beside]
+    assert [len(point.greedy_rewards) for point in without] == [0] * 4
+    assert [len(point.greedy_rewards) for point in beside] == [4] * 4
+
+    # The likeliest answers are those of greedy decoding: all right at first, where few samples are.
+    assert beside[0].greedy_rewards == (1.0,) * 4
+    assert beside[0].mean("answer_accuracy") < 0.7
 
 
 def test_a_few_problems_that_are_all_right_prove_little():

@@ -1,4 +1,4 @@
-"""Measuring a model again and again, as `pods compare` does, leaves nothing behind in it."""
+"""Measuring a model, as `pods compare` does: it leaves nothing behind, and its passes are small."""
 
 from pathlib import Path
 
@@ -21,8 +21,16 @@ from support.trl_runs import COMMON, digits
 
 
 @pytest.fixture
-def compared(tiny_model, tmp_path, monkeypatch):
-    """The trainer of one arm, not trained."""
+def make_compared(tiny_model, tmp_path, monkeypatch):
+    """make_compared(field=value, ...): the trainer of one arm, not trained."""
+
+    def make(**fields):
+        return _compared(tiny_model, tmp_path, monkeypatch, fields)
+
+    return make
+
+
+def _compared(tiny_model, tmp_path, monkeypatch, fields):
     from datasets import Dataset
 
     task = get_task("arithmetic", min_columns=2, max_columns=2, train_size=64, test_size=16)
@@ -41,7 +49,7 @@ def compared(tiny_model, tmp_path, monkeypatch):
     monkeypatch.setattr(ComparedTrainer, "job", job, raising=False)
     monkeypatch.setattr(ComparedTrainer, "began", 0.0, raising=False)
     config = RememberingGRPOConfig(
-        **{**COMMON, "max_completion_length": 6, "gradient_checkpointing": True},
+        **{**COMMON, "max_completion_length": 6, "gradient_checkpointing": True, **fields},
         output_dir=str(tmp_path / "the-script's"),
     )
     trainer = ComparedTrainer(
@@ -56,7 +64,8 @@ def compared(tiny_model, tmp_path, monkeypatch):
     return trainer
 
 
-def test_a_model_that_was_measured_often_is_as_it_was_after_the_first_time(compared):
+def test_a_model_that_was_measured_often_is_as_it_was_after_the_first_time(make_compared):
+    compared = make_compared()
     questions = compared.questions.of_job(compared.job)
     counts = []
     for measurements in (2, 6):
@@ -65,6 +74,25 @@ def test_a_model_that_was_measured_often_is_as_it_was_after_the_first_time(compa
             compared.measure(questions, 1, greedy=True)
         counts.append(of_trainer(compared))
     assert grown(*counts) == {}
+
+
+def test_log_probs_of_a_measurement_have_passes_as_large_as_those_of_training(make_compared):
+    """TRL reads per_device_eval_batch_size when it makes its passes, and not before."""
+    compared = make_compared(
+        per_device_train_batch_size=2, gradient_accumulation_steps=4, num_generations=4, beta=0.04
+    )
+    rows = []
+
+    def count_rows(module, args, kwargs):
+        rows.append(len(args[0] if args else kwargs["input_ids"]))
+
+    compared.ref_model.register_forward_pre_hook(count_rows, with_kwargs=True)
+    batch = compared.args.per_device_eval_batch_size
+    compared.measure(compared.questions.of_job(compared.job), 2, greedy=False)
+
+    assert batch > 2
+    assert rows == [2, 2, 2, 2]  # of four questions with two answers
+    assert compared.args.per_device_eval_batch_size == batch
 
 
 def test_evaluations_of_the_laboratory_add_no_hook(tiny_model, tmp_path):

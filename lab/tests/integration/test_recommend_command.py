@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from podslab.own_script.job import StepSizes
 from podslab.own_script.run_plan import ANSWER
@@ -176,17 +177,22 @@ def test_a_size_that_could_not_be_run_is_told_and_all_rows_have_the_cost_to_be_w
 def test_worths_that_were_measured_on_the_users_task_stand_before_the_authors(tmp_path):
     assert sorted(authors_worths()) == [2, 4, 8, 16]
     measured = StepValue(Ratio(1.5, 1.2, 1.9), Ratio(1.3), None)
-    write_worths(tmp_path, [MeasuredWorth("pods", 4.0, measured)])
+    write_worths(tmp_path, [MeasuredWorth("pods", "grpo", 4.0, measured)])
     known = known_worths(read_worths(tmp_path))
     assert known["pods", 4.0] == KnownWorth(Ratio(1.5, 1.2, 1.9), "yours")
     assert known["pods", 8.0].whose == "authors'"
 
     is_open = StepValue(Ratio(9.0, 3.0, float("inf")), Ratio(1.3), None)
-    write_worths(tmp_path, [MeasuredWorth("pods", 4.0, is_open)])
+    write_worths(tmp_path, [MeasuredWorth("pods", "grpo", 4.0, is_open)])
     assert read_worths(tmp_path)[0].value == is_open
 
     undefined = StepValue(None, Ratio(1.3), None, "grpo learned no more than noise")
-    write_worths(tmp_path, [MeasuredWorth("pods", 4.0, undefined)])
+    write_worths(tmp_path, [MeasuredWorth("pods", "grpo", 4.0, undefined)])
+    assert known_worths(read_worths(tmp_path))["pods", 4.0].whose == "authors'"
+
+    beside_another = MeasuredWorth("pods", "2-grpo", 4.0, measured)
+    write_worths(tmp_path, [beside_another])
+    assert read_worths(tmp_path) == [beside_another]
     assert known_worths(read_worths(tmp_path))["pods", 4.0].whose == "authors'"
 
 
@@ -311,7 +317,7 @@ def test_costs_that_were_measured_in_the_folder_of_a_comparison_stand_for_its_ru
     ]
     MeasuredSteps("train.py", "a large card", steps).write(tmp_path)
     yours = StepValue(Ratio(1.8, 1.5, 2.2), Ratio(2.0), Ratio(0.9))
-    write_worths(tmp_path, [MeasuredWorth("pods", 4.0, yours)])
+    write_worths(tmp_path, [MeasuredWorth("pods", "grpo", 4.0, yours)])
     said = said_of(tmp_path, capsys=capsys)
     assert "train.py on a large card" in said
     assert "1.80 (1.50 to 2.20) yours 1.64 (1.36 to 2.00)" in said  # over a cost of 1.1
@@ -490,6 +496,16 @@ def test_a_script_is_run_at_each_size_and_its_costs_are_kept(
     assert [
         path.name for path in (tmp_path / "pods-compare" / "steps").iterdir() if path.is_dir()
     ] == []
+
+
+def test_steps_are_measured_into_a_folder_by_one_command_at_a_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "pods-compare" / "steps" / "1-some").mkdir(parents=True)
+    with FileLock(tmp_path / "pods-compare" / "steps" / ".lock"):
+        assert main(["recommend", "train.py"]) == 2
+    assert "another `pods recommend` is at work on pods-compare/steps" in capsys.readouterr().err
+    assert (tmp_path / "pods-compare" / "steps" / "1-some").is_dir()
 
 
 def test_a_script_that_fails_as_it_is_is_told(tmp_path, monkeypatch, capsys):

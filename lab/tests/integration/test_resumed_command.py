@@ -12,7 +12,7 @@ from podslab.evaluation.records import evaluations
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from support.forked import pods
+from support.forked import Forked, hold_after
 from support.trl_runs import COMMON, equal
 
 
@@ -43,10 +43,14 @@ def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_
     command = ["train", "--config", str(config_file), "--output_dir"]
     assert main([*command, str(straight)]) == 0
 
-    process = pods([*command, str(killed)], tmp_path / "log")
-    process.wait_for(lambda: checkpoint.last_complete(killed))
+    def until_step_4() -> int:
+        hold_after(4)
+        return main([*command, str(killed)])
+
+    process = Forked(until_step_4, tmp_path / "log")
+    process.wait_for(lambda: len(RunFolder(killed).metrics()) == 4)
     assert process.send(signal.SIGKILL) == -signal.SIGKILL
-    assert not (killed / "finished.json").exists()
+    assert checkpoint.last_complete(killed).name == "checkpoint-3"
 
     assert main([*command, str(killed)]) == 2
     assert "--resume to go on with it" in capsys.readouterr().err

@@ -1,10 +1,12 @@
 """The evaluations of a run: evaluations.jsonl, and what is refused in it."""
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 
-from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
+from podslab.evaluation.records import MEAN_REWARD, Evaluation, append_evaluation, evaluations
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 
@@ -50,3 +52,32 @@ def test_truncating_a_run_forgets_its_later_evaluations(tmp_path):
         append_evaluation(run, evaluation(step))
     run.truncate_after(2)
     assert [one.step for one in evaluations(run)] == [1, 2]
+
+
+def test_answers_that_could_not_be_scored_are_left_out_of_every_mean(tmp_path):
+    run = RunFolder(tmp_path)
+    rewards = [[-1.0, float("nan")], [-3.0, float("nan")], [-5.0, float("nan")]]
+    written = replace(evaluation(1, accuracy=(-3.0, float("nan"))), rewards=rewards)
+    append_evaluation(run, written)
+    (read,) = evaluations(run)
+    assert read.answer_accuracy == (-3.0, None)
+    for one in (written, read):
+        assert one.mean("answer_accuracy") == -3.0
+        assert one.mean(MEAN_REWARD) == -3.0
+    nothing = replace(read, rewards=[[None, None]], answer_accuracy=(None, None))
+    assert math.isnan(nothing.mean("answer_accuracy"))
+    assert math.isnan(nothing.mean(MEAN_REWARD))
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        ((), True),
+        ([[0.0, 1.0], [1.0, None]], True),
+        ([[0.0, 0.5]], False),
+        ([[-1.0, 1.0]], False),
+        ([[0.0, 2.0]], False),
+    ],
+)
+def test_answers_are_right_or_wrong_where_all_that_were_scored_have_1_or_0(rewards, expected):
+    assert replace(evaluation(1), rewards=rewards).is_right_or_wrong is expected

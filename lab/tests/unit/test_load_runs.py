@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import shutil
 
@@ -396,3 +397,79 @@ def test_a_comparison_does_not_change_when_read_twice(tmp_path):
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     numbers(tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+# ---- rewards of a script of the user's own
+
+
+def write_scored(folder, arm, seed, rewards_T, problems=3, unscored=()):
+    """A run as `pods compare train.py` leaves it: answers a little below and above the rewards."""
+    run = RunFolder(folder / arm / f"seed-{seed}")
+    run.write_config({"arm": arm, "seed": seed, "task": "train"})
+    for number, reward in enumerate(rewards_T):
+        first = math.nan if number in unscored else reward - 0.125
+        append_evaluation(
+            run,
+            evaluation(
+                10 * number,
+                10 * number,
+                0.0,
+                task="train",
+                split="reported",
+                problems=problems,
+                answer_accuracy=(first, reward + 0.125),
+                format_accuracy=(),
+                both_accuracy=(),
+                rewards=problems * [[first, reward + 0.125]],
+            ),
+        )
+    run.finish(arm, seed, 10 * (len(rewards_T) - 1), 0.0)
+
+
+@pytest.mark.parametrize("shift", [0.6, -10.0])
+def test_rewards_that_are_no_shares_are_means_and_a_speedup_is_to_a_part_of_a_rise(tmp_path, shift):
+    for seed in (0, 1):
+        write_scored(tmp_path, "grpo", seed, [shift, shift + 0.5, shift + 0.9, shift + 1.0])
+        write_scored(tmp_path, "pods", seed, [shift, shift + 1.0, shift + 1.1, shift + 1.2])
+    comparison = load_comparison([tmp_path], Choices())
+    found = summarise(comparison)
+    grpo, pods = as_json(comparison, found)["arms"]
+    assert comparison.measure == "mean_reward"
+    assert grpo["base"]["mean"] == pytest.approx(shift)
+    assert pods["peak"]["mean"] == pytest.approx(shift + 1.2)
+    assert grpo["rise"] == {"size": pytest.approx(1.0), "noise": 0.0, "learned": True}
+    # start + 0.99 x 1, which grpo has after 30 s and pods after 10 s
+    assert pods["speedups"]["grpo"]["threshold"] == pytest.approx(shift + 0.99)
+    assert pods["speedups"]["grpo"]["ratio"] == pytest.approx(3.0)
+
+    text = as_markdown(comparison, found)
+    assert f"| reward at the start | {shift:.3f} ± 0.000 | {shift:.3f} ± 0.000 |" in text
+    assert "time to 99 % of grpo's rise" in text
+    assert "accuracy" not in text
+    assert "answers right" not in text
+
+
+def test_answers_that_could_not_be_scored_are_left_out_of_a_report(tmp_path):
+    # The first answer to every question has no reward at the third measurement.
+    write_scored(tmp_path, "grpo", 0, [0.25, 0.5, 0.625, 1.25], unscored=(2,))
+    (arm,) = load_comparison([tmp_path], Choices()).arms
+    assert arm.curves.accuracy.tolist() == [[0.25, 0.5, 0.75, 1.25]]  # 0.625 + 0.125
+
+
+def test_rewards_of_right_and_wrong_answers_leave_a_report_as_it_is(tmp_path):
+    write_comparison(tmp_path / "without")
+    write_comparison(tmp_path / "with")
+    for path in (tmp_path / "with").rglob("evaluations.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        rewards = [[0.0, 1.0], [1.0, None]]
+        path.write_text("".join(json.dumps({**row, "rewards": rewards}) + "\n" for row in rows))
+    assert numbers(tmp_path / "with") == numbers(tmp_path / "without")
+
+
+def test_a_measure_that_no_evaluation_has_is_refused(tmp_path):
+    write_scored(tmp_path, "grpo", 0, [0.25, 0.5])
+    with pytest.raises(InvalidInputError, match="'grpo' has no format_accuracy at any evaluation"):
+        load_comparison([tmp_path], Choices(measure="format_accuracy"))
+    write_scored(tmp_path / "unscored", "grpo", 0, [math.nan, math.nan])
+    with pytest.raises(InvalidInputError, match="no answer could be scored"):
+        load_comparison([tmp_path / "unscored"], Choices())

@@ -2,6 +2,7 @@
 
 import pickle
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -95,6 +96,15 @@ def test_the_same_file_without_a_mistake_passes(tmp_path, capsys):
     assert task.grade_batch(["a"], [{"answer": "a"}]) == [Grade(True, True)]
 
 
+@pytest.mark.parametrize("name", ["prompt", "completion", "completion_ids"])
+def test_a_grader_that_reads_what_trl_keeps_from_rewards_fails_the_check(name, tmp_path, capsys):
+    """A run would fail at its first step, after the untrained model was measured."""
+    file = tmp_path / "echo.py"
+    file.write_text(GOOD.replace('"answer"', f'"{name}"'))
+    assert main(["tasks", "check", str(file)]) == 2
+    assert f"grade failed: KeyError: '{name}'" in capsys.readouterr().err
+
+
 def test_a_gold_answer_that_fails_its_own_grader_fails_the_check(tmp_path, capsys):
     file = tmp_path / "echo.py"
     file.write_text(GOOD.replace('return row["answer"]', 'return row["answer"].replace("b", "-")'))
@@ -152,5 +162,18 @@ def test_rewards_that_are_asked_for_at_once_grade_once():
 
 
 def test_of_a_sorted_split_every_kind_is_evaluated_on():
-    assert spread(list(range(10)), 4) == [0, 2, 5, 7]
+    first, second, third, fourth = spread(list(range(10)), 4)
+    assert 0 <= first < 2 <= second < 5 <= third < 7 <= fourth < 10
+    assert spread(list(range(10)), 4) == [first, second, third, fourth]
     assert spread(list(range(3)), None) == spread(list(range(3)), 9) == [0, 1, 2]
+    assert spread([], 4) == spread([1, 2], 0) == []
+
+
+@pytest.mark.parametrize("kinds", [2, 3, 4])
+@pytest.mark.parametrize("of_how_many", [2, 3, 4, 6])
+def test_where_kinds_take_turns_every_kind_is_evaluated_on(kinds, of_how_many):
+    kinds_of_rows = [place % kinds for place in range(1200)]
+    counts = Counter(spread(kinds_of_rows, 1200 // of_how_many))
+    expected = 1200 / of_how_many / kinds
+    assert len(counts) == kinds
+    assert all(abs(count - expected) < 5 * expected**0.5 for count in counts.values())

@@ -4,12 +4,14 @@ import io
 import json
 import re
 import shutil
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks.published import __main__ as published
 from podslab.cli import report as command
+from podslab.evaluation.records import append_evaluation, evaluations
 from podslab.report.drawing import looks
 from podslab.report.figures import draw
 from podslab.report.load_runs import Choices, load_comparison
@@ -266,3 +268,23 @@ def test_a_run_with_evaluations_and_without_phases_has_all_figures(tmp_path):
     write_report([comparison], tmp_path / "report", "t")
     figures = {path.stem for path in (tmp_path / "report" / "figures").iterdir()}
     assert figures == {"accuracy", "seconds_per_step", "length"}
+
+
+def test_a_report_of_rewards_speaks_of_rewards_everywhere(tmp_path):
+    for arm, best in (("grpo", -5.0), ("pods", -4.0)):
+        for seed in (0, 1):
+            run = write_run(tmp_path / "runs" / arm / str(seed), arm, seed, (0.1, 0.2, 0.3))
+            points = evaluations(run)
+            (run.path / "evaluations.jsonl").unlink()
+            for point, reward in zip(points, (-10.0, -8.0, best), strict=True):
+                append_evaluation(run, replace(point, rewards=[[reward, reward]]))
+    report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t")
+    figures = {path.stem for path in (tmp_path / "figures").iterdir()}
+    assert figures == {"reward", "seconds_per_step", "length"}
+
+    page = re.sub(r"src=\"[^\"]*\"", "", report.page.read_text())
+    assert "<strong>-10.00 → -4.00</strong> <span>pods: mean reward, in 20 steps" in page
+    assert "reference's mean reward first reaches 99 % of its rise" in page
+    assert "Reward (mean reward) over training time." in page
+    assert "99 % of the rise of the arm to compare with" in page
+    assert "ccuracy" not in page

@@ -75,6 +75,33 @@ def test_the_speedup_is_the_ratio_of_the_first_times_at_99_percent_of_the_refere
     assert found.median == 3.0
 
 
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1.0, -10.0), (100.0, 3.0)])
+def test_the_speedup_of_rewards_is_the_same_on_every_scale(scale, shift):
+    rise_S_T = np.array([[0.0, 0.3, 0.6, 1.0], [0.1, 0.3, 0.7, 1.0]])
+    reference = curves(shift + scale * rise_S_T, answers=np.nan)
+    # At its second evaluation it is at 0.995 of 1, and the threshold is at 0.05 + 0.99 x 0.95.
+    arm = curves(shift + scale * np.array([[0.0, 0.5, 0.99, 1.0], [0.1, 0.6, 1.0, 1.1]]))
+    speedup = speed_up(reference, arm, of_rise=True)
+    assert speedup.threshold == pytest.approx(shift + scale * 0.9905)
+    assert speedup.ratio == pytest.approx(3 / 2)
+    assert speedup.by_seed == pytest.approx((3 / 2, 3 / 2))
+
+
+def test_a_seed_whose_reward_only_falls_is_at_its_threshold_where_it_is_best():
+    # The first seed of the reference is best after one hour, at -2; the others rise by 17.
+    reference = curves([[-1.0, -2.0, -3.0]] + 9 * [[-9.0, 4.0, 8.0]], answers=np.nan)
+    arm = curves([[-1.0, -3.0, -2.0]] + 9 * [[-9.0, 8.0, 8.0]], answers=np.nan)
+    speedup = speed_up(reference, arm, of_rise=True)
+    assert speedup.by_seed == (1 / 2, *9 * [2.0])
+
+
+def test_a_first_measurement_that_is_missing_is_no_start_of_a_rise():
+    missing = curves([[np.nan, -4.0, -1.0, 0.0]], hours=[0, 1, 2, 3], answers=np.nan)
+    speedup = speed_up(missing, missing, of_rise=True)
+    assert speedup.threshold == pytest.approx(-0.04)  # -4 + 0.99 x 4
+    assert speedup.reference_seconds == 3 * 3600
+
+
 def test_the_untrained_model_counts_neither_as_best_nor_as_reaching():
     reference = curves([[0.4, 0.5, 0.6]])
     arm = curves([[0.9, 0.1, 0.6]])

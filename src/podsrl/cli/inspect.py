@@ -268,8 +268,8 @@ def _server(
 ) -> "InspectorServer":
     """At the port that was asked for; at the usual one or, if it is taken, at a free one."""
     if args.port is not None:
-        return make(index, args.host, args.port)
+        return make(index, args.host, args.port, rule_at_start=args.rule)
     try:
-        return make(index, args.host, _USUAL_PORT)
+        return make(index, args.host, _USUAL_PORT, rule_at_start=args.rule)
     except InvalidInputError:
-        return make(index, args.host, 0)
+        return make(index, args.host, 0, rule_at_start=args.rule)

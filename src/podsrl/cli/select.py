@@ -10,7 +10,7 @@ from typing import Any
 from podsrl.cli.field_options import add_field_options, fields_of
 from podsrl.errors import InvalidInputError, fields_named, needed
 from podsrl.inspector.fields import Fields, read_fields
-from podsrl.inspector.grouping import group_rollouts
+from podsrl.inspector.grouping import are_split, group_rollouts
 from podsrl.rewards import as_number, is_number
 from podsrl.rollout_log.files import json_object
 from podsrl.rollout_log.output import OutputFile
@@ -226,6 +226,7 @@ def _rewards_of_groups(
 
     steps: list[int] = []
     keys: list[str] = []
+    prompts: list[int] = []  # hashes of their texts
     rewards: list[float] = []
     numbers: dict[str, int] = {}
     for place, row in enumerate(rows):
@@ -243,11 +244,18 @@ def _rewards_of_groups(
 
         step = json.dumps(known.get("step"), default=str)
         steps.append(numbers.setdefault(step, len(numbers)))
+        prompts.append(hash(json.dumps(known.get("prompt", place), default=str)))
         answer = known.get("answer") if by_text else None
         keys.append(json.dumps([key, answer], sort_keys=True, default=str))
         rewards.append(as_number(value))
 
     groups = group_rollouts(steps, keys, by_text)
+    if are_split(groups, prompts):
+        print(
+            "note: each rollout is a group of its own, though prompts come again: --group FIELD"
+            " names a field that tells groups apart",
+            file=sys.stderr,
+        )
     for size, usual in list(groups.doubtful.values())[:1]:
         print(
             f"note: one prompt has {size} rollouts and others have {usual}. Perhaps several"

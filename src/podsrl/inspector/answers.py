@@ -13,13 +13,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from podsrl.errors import InvalidInputError
-from podsrl.inspector.index import Index, Run, no_glob
+from podsrl.inspector.index import Index, Run, no_glob, read_parquet
 from podsrl.inspector.sources import ForeignSource
 from podsrl.rollout_log.columns import FILTERS, INDEXED
 from podsrl.rollout_log.files import plain
 from podsrl.rules import RULES
 
 _CHARACTERS = 20_000  # of a completion that a page gets; the rest when it is asked for
+_TURNS = 1_000_000  # characters of the turns of a rollout, which are cut between two of them
 _IMAGES = 3_000_000  # characters of a rollout's images
 _ELSEWHERE = 200  # other places of the same prompt that a page gets
 _BINS = 20  # of a histogram
@@ -42,27 +43,34 @@ _TEXTS = ("completion", "turns", "images", "token_ends", "token_logprobs", "toke
 # ---- the runs
 
 
-def state_of(index: Index) -> dict[str, Any]:
-    """The progress of each run, its part in the index, and the fields that can be filtered."""
+def state_of(index: Index, rules: Iterable[str] = RULES) -> dict[str, Any]:
+    """The progress of each run, its part in the index, and the fields that can be filtered.
+
+    Args:
+        index: The rollouts.
+        rules: The rules to choose from, where the files do not say what was kept.
+    """
+    # First, so that what the index reads meanwhile has a later version, and is asked for again.
+    version = index.version
     runs = [_state_of_run(index, run) for run in index.runs]
     rollouts = sum(run["rollouts"] for run in runs)
     labels = sorted({mark.label for run in index.runs for mark in run.marks.values()} - {""})
     return {
-        "version": index.version,
+        "version": version,
         "runs": runs,
         "filters": filters_of(index),
         "labels": labels,
         "check": None if index.check is None else index.check.state(rollouts),
-        "choice": _choice(index),
+        "choice": _choice(index, rules),
     }
 
 
-def _choice(index: Index) -> dict[str, Any] | None:
+def _choice(index: Index, rules: Iterable[str]) -> dict[str, Any] | None:
     """The rule that PODS would keep by, and all rules; None where the files say what was kept."""
     keep = next((run.would_keep for run in index.runs if run.would_keep is not None), None)
     if keep is None:
         return None
-    return {"rule": keep.rule, "keep": keep.num_kept, "rules": list(RULES)}
+    return {"rule": keep.rule, "keep": keep.num_kept, "rules": list(rules)}
 
 
 def filters_of(index: Index) -> list[dict[str, Any]]:
@@ -358,7 +366,7 @@ def groups_of(
         text = text_of.get((number, row["rollout"]))
         if text is None:
             raise InvalidInputError(FILES_CHANGED)
-        row |= {name: text.get(name) for name in (*_TEXTS, "length")}
+        row |= {name: text.get(name) for name in (*_TEXTS, "length", "turns_length")}
         parts = zip(run.functions, row.pop("parts"), strict=False)
         row["rewards"] = {name: value for name, value in parts if name in functions}
 
@@ -474,7 +482,8 @@ def texts_of(
 ) -> list[dict[str, Any]]:
     """Texts of a step's groups, of each rollout or of the first one of each group.
 
-    The texts have at most `length` characters; "length" says how many the completion has.
+    The texts have at most `length` characters; "length" says how many the completion has. Of long
+    turns there are the first ones, and "turns_length" says how many characters all of them have.
     """
     files = run.files_of([step])
     if not files:
@@ -486,11 +495,14 @@ def texts_of(
         wanted.append(f"{_bounded(name, length) if name in columns else 'NULL'} AS {name}")
     if "completion" in names:
         wanted.append("length(completion) AS length")
+    has_turns = "turns" in names and "turns" in columns
+    if has_turns:
+        wanted.append(f"CASE WHEN length(turns) > {_TURNS} THEN length(turns) END AS turns_length")
 
     first = ' QUALIFY row_number() OVER (PARTITION BY "group") = 1' if of_groups else ""
-    return index.rows(
+    rows = index.rows(
         f"SELECT {', '.join(wanted)}"
-        " FROM read_parquet($paths, union_by_name=true)"
+        f" FROM {read_parquet('$paths')}"
         f' WHERE step = $step AND "group" IN (SELECT unnest($groups)){first}',
         {
             "paths": [no_glob(file.readable) for file in files],
@@ -498,6 +510,27 @@ def texts_of(
             "groups": list(groups),
         },
     )
+    for row in rows if has_turns else ():
+        if row["turns_length"] is not None:
+            row["turns"] = _whole_turns(row["turns"])
+    return rows
+
+
+def _whole_turns(beginning: str) -> str:
+    """The turns that are whole in the beginning of a JSON list of turns, as such a list.
+
+    >>> _whole_turns('[{"role": "assistant"}, {"role": "tool"}, {"role": "as')
+    '[{"role": "assistant"}, {"role": "tool"}]'
+    """
+    decoder = json.JSONDecoder()
+    between = re.compile(r"\s*[\[,]\s*")
+    end = 0
+    while separator := between.match(beginning, end):
+        try:
+            _, end = decoder.raw_decode(beginning, separator.end())
+        except ValueError:  # where it was cut
+            break
+    return f"{beginning[:end] or '['}]"
 
 
 def _bounded(name: str, length: int | None) -> str:
@@ -506,6 +539,8 @@ def _bounded(name: str, length: int | None) -> str:
         return name
     if name.startswith("token_"):
         return f"list_slice({name}, 1, {length})"
+    if name == "turns":
+        return f"left(turns, {_TURNS})"
     if name == "images":  # a part of a list is none
         return f"CASE WHEN length({name}) <= {_IMAGES} THEN {name} END"
     return f"left({name}, {length})"

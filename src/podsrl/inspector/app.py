@@ -1,9 +1,10 @@
 """The server of `pods inspect`: the front end, and what it asks for as JSON.
 
 Whoever has the address, with its token, can read the runs, choose the rule by which PODS would keep
-rollouts, and label these in the file of notes beside a run; nothing else can be changed. A request
-under another host's name is refused, so that no web page in the same browser can read along by
-pointing its own name at this machine (DNS rebinding).
+rollouts, and label these in the file of notes beside a run; nothing else can be changed. The rule
+is one of `podsrl.RULES`, or the one that the app was started with: code of other files is never
+run. A request under another host's name is refused, so that no web page in the same browser can
+read along by pointing its own name at this machine (DNS rebinding).
 """
 
 import ipaddress
@@ -34,7 +35,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from podsrl.errors import InvalidInputError, PodsError, fields_named
+from podsrl.errors import (
+    InvalidInputError,
+    PodsError,
+    UnknownNameError,
+    fields_named,
+    suggestion,
+)
 from podsrl.inspector.answers import (
     FILES_CHANGED,
     curves_of,
@@ -51,6 +58,7 @@ from podsrl.inspector.index import Index
 from podsrl.inspector.keeping import Keep
 from podsrl.inspector.notes import Mark
 from podsrl.inspector.search import Query, search, write_results
+from podsrl.rules import RULES
 
 STATIC = Path(__file__).parent / "static"
 _POLICY = (
@@ -100,7 +108,11 @@ class OnlyOurHost:
 
 
 def make_app(
-    index: Index, token: str, names: frozenset[str] = frozenset(), in_frame: bool = False
+    index: Index,
+    token: str,
+    names: frozenset[str] = frozenset(),
+    in_frame: bool = False,
+    rule_at_start: str = Keep.rule,
 ) -> Starlette:
     """The app over an index, which is being filled.
 
@@ -109,6 +121,7 @@ def make_app(
         token: What every request for data must bring, in the address or as a header.
         names: Host names by which the server may be called, beside localhost.
         in_frame: Whether pages of other servers, such as a notebook's, may show it in a frame.
+        rule_at_start: The rule that the runs were opened with. It and podsrl's own can be chosen.
     """
 
     def opening_page(request: Request) -> Response:
@@ -117,8 +130,12 @@ def make_app(
         index.has_reader()
         return HTMLResponse((STATIC / "index.html").read_text(encoding="utf-8"))
 
+    def rules() -> list[str]:
+        """The rules that a reader may choose."""
+        return list(dict.fromkeys([*RULES, rule_at_start]))
+
     def state(request: Request) -> dict[str, Any]:
-        return state_of(index)
+        return state_of(index, rules())
 
     def curves(request: Request) -> dict[str, Any]:
         return curves_of(index, index.run_named(_word(request, "run")))
@@ -160,9 +177,13 @@ def make_app(
 
     def choose(request: Request) -> dict[str, Any]:
         given = _bound(request, "keep")
+        rule = _word(request, "rule") or Keep.rule
+        # The name of another one is the path of a file, whose code would run.
+        if rule not in rules():
+            raise UnknownNameError(f"unknown rule {rule!r}; {suggestion(rule, rules())}")
         with fields_named({"num_kept": "the number to keep"}):
-            index.keep_by(Keep(given, _word(request, "rule") or Keep.rule))
-        return state_of(index)
+            index.keep_by(Keep(given, rule))
+        return state(request)
 
     def found(request: Request) -> dict[str, Any]:
         words = dict(request.query_params)
@@ -298,14 +319,19 @@ class InspectorServer:
         index: The runs; it is filled from `start` on, and closed by `close`.
         host: The address to listen at.
         port: The port; 0 takes any that is free.
-        in_frame: As of `make_app`.
+        in_frame, rule_at_start: As of `make_app`.
 
     Raises:
         InvalidInputError: The port is taken, or the host is none of this machine's.
     """
 
     def __init__(
-        self, index: Index, host: str = "127.0.0.1", port: int = 0, in_frame: bool = False
+        self,
+        index: Index,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        in_frame: bool = False,
+        rule_at_start: str = Keep.rule,
     ) -> None:
         self.index = index
         self.token = secrets.token_urlsafe(24)
@@ -321,7 +347,7 @@ class InspectorServer:
         hosts = {host}
         if everywhere:
             hosts = {host, socket.gethostname(), socket.getfqdn()}
-        app = make_app(index, self.token, frozenset(hosts), in_frame)
+        app = make_app(index, self.token, frozenset(hosts), in_frame, rule_at_start)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -334,14 +360,21 @@ class InspectorServer:
         self._thread: threading.Thread | None = None
 
     def serve(self, announce: Callable[[], None]) -> None:
-        """Serve until the process is interrupted or terminated; `announce` tells that it does."""
+        """Serve until the process is told to end; `announce` tells that it serves.
+
+        An interrupt ends it, a termination, and a terminal that is gone, such as that of a dropped
+        ssh.
+        """
         ended_by: list[int] = []
 
         def end(number: int, frame: object) -> None:
             ended_by.append(number)
             signal.signal(number, signal.SIG_DFL)  # a second one does not wait
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        ends = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as it is after nohup
+            ends.append(signal.SIGHUP)
+        for number in ends:
             signal.signal(number, end)
         self.start()
         try:

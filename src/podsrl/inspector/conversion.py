@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from podsrl.errors import InvalidInputError
-from podsrl.inspector.grouping import Groups, group_rollouts
+from podsrl.inspector.grouping import Groups, are_split, group_rollouts
 from podsrl.inspector.images import images_of
 from podsrl.inspector.keeping import Keep
 from podsrl.rewards import as_number, is_number
@@ -82,7 +82,7 @@ def as_rollouts(
             raise InvalidInputError(f"{path}: there are no rollouts in it")
 
         converted = Converted(
-            says_kept=any(kept is not None for kept in numbers.says_kept),
+            says_kept=numbers.any_says_kept,
             says_advantage=numbers.says_advantage,
         )
         groups = group_rollouts(numbers.steps, numbers.keys, numbers.by_text)
@@ -102,11 +102,17 @@ class _Numbers:
     def __init__(self) -> None:
         self.steps = array("q")
         self.keys: list[str] = []
+        self.prompts = array("q")  # hashes of their texts
         self.rewards = array("d")
         self.advantages = array("d")
         self.says_kept: list[bool | None] = []
         self.by_text = True
         self._known: dict[str, str] = {}
+
+    @property
+    def any_says_kept(self) -> bool:
+        """Whether any rollout says whether it was kept; then one that does not was dropped."""
+        return any(kept is not None for kept in self.says_kept)
 
     @property
     def says_advantage(self) -> bool:
@@ -117,6 +123,7 @@ class _Numbers:
         key = rollout.pop("key")
         self.steps.append(rollout["step"])
         self.keys.append(self._known.setdefault(key, key))  # a prompt's text is held once
+        self.prompts.append(hash(rollout["prompt"]))
         self.rewards.append(as_number(rollout["reward"]))
         self.advantages.append(as_number(rollout["advantage"]))
         self.says_kept.append(rollout["kept"])
@@ -180,8 +187,6 @@ def _rollout(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     is_conversation = _is_conversation(completion)
     answer = row.get("answer")
     group = row.get("group")
-    kept = row.get("kept")
-    cut_off = row.get("cut_off")
     parts = {
         name: _number(value)
         for name, value in row.items()
@@ -198,10 +203,10 @@ def _rollout(row: Mapping[str, Any], where: str) -> dict[str, Any]:
         "images": images_of(row.get("prompt"), completion, row.get("images")),
         "answer": None if answer is None else _as_text(answer),
         "reward": _number(reward),
-        "kept": kept if isinstance(kept, bool) else None,
+        "kept": _truth(row.get("kept")),
         "advantage": _number(row.get("advantage")),
         "tokens": _tokens(row.get("tokens")),
-        "cut_off": cut_off if isinstance(cut_off, bool) else None,
+        "cut_off": _truth(row.get("cut_off")),
         "token_ends": _numbers(row.get("token_ends")),
         "token_logprobs": _numbers(row.get("token_logprobs")),
         "token_entropies": _numbers(row.get("token_entropies")),
@@ -227,6 +232,11 @@ def _step(value: Any, where: str) -> int:
     return int(step)
 
 
+def _truth(value: Any) -> bool | None:
+    """Yes or no, be it as 1 or 0; None where the file does not say it, or something else."""
+    return bool(value) if is_number(value) and value in (0, 1) else None
+
+
 def _tokens(value: Any) -> int | None:
     """The length of a completion; None where the file does not say it."""
     tokens = as_number(value)
@@ -241,7 +251,7 @@ def _numbers(value: Any) -> list[float] | None:
 
 def _turns(value: Any) -> str | None:
     """Turns as `turns_of` writes them. Other programs call their number so, which is none."""
-    return value if isinstance(value, str) else None
+    return text_of(value) if isinstance(value, str) else None
 
 
 def _number(value: Any) -> float | None:
@@ -269,7 +279,13 @@ def _as_text(value: Any) -> str:
 
 
 def _doubts_of_groups(groups: Groups, numbers: _Numbers) -> list[str]:
-    """Where one group may be several, as the rollouts do not say whose they are."""
+    """Where one group may be several, or several may be one."""
+    if are_split(groups, numbers.prompts):
+        return [
+            "each rollout is a group of its own, though prompts come again: what was taken for"
+            " their groups, or their right answers, may be something else; --group FIELD names a"
+            " field that tells groups apart"
+        ]
     if not groups.doubtful:
         return []
     (step, group), (size, usual) = next(iter(groups.doubtful.items()))
@@ -366,16 +382,13 @@ def _selected(groups: Groups, numbers: _Numbers, keep: Keep) -> tuple[np.ndarray
     """
     rewards_R = np.array(numbers.rewards, dtype=float)
     advantages_R = np.array(numbers.advantages, dtype=float)
-    kept_R = np.zeros(len(rewards_R), dtype=bool)
+    if numbers.any_says_kept:
+        return np.array([bool(kept) for kept in numbers.says_kept]), advantages_R
 
+    kept_R = np.zeros(len(rewards_R), dtype=bool)
     of_steps: dict[int, list[list[int]]] = {}
     for (step, _), places in groups.places.items():
-        said = [numbers.says_kept[place] for place in places]
-        if any(one is not None for one in said):
-            kept_R[places] = [bool(one) for one in said]
-        else:
-            of_steps.setdefault(step, []).append(places)
-
+        of_steps.setdefault(step, []).append(places)
     for of_step in of_steps.values():
         in_step = np.concatenate(of_step)
         kept_R[in_step], chosen_advantages = keep.choice([rewards_R[places] for places in of_step])

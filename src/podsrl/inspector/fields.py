@@ -3,6 +3,7 @@
 It needs no package, as `pods select` reads JSONL without any.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -38,7 +39,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "metadata.step",
         "attributes.step",
     ),
-    "answer": ("answer", "gts", "label", "ground_truth", "solution", "target"),
+    # A "label" is none: it judges a rollout (KTO) as often as it answers the question.
+    "answer": ("answer", "gts", "ground_truth", "solution", "target"),
     "advantage": ("advantage", "advantages"),
     "tokens": ("tokens", "completion_tokens", "response_length", "completion_length"),
     "kept": ("kept",),
@@ -47,6 +49,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 SETTABLE = ("prompt", "completion", "reward", "group", "step")
 #: Where a conversation stands whose last messages are the completion.
 _CONVERSATIONS = ("messages", "conversation")
+#: Columns of `podsrl.rollout_log` that no other program calls otherwise.
+_AS_THEY_ARE = ("turns", "images", "cut_off", "token_logprobs", "token_entropies", "token_ends")
 
 
 def lookup(row: Mapping[str, Any], name: str) -> Any:
@@ -123,7 +127,12 @@ class Reading:
     Args:
         names: The field of each meaning; the meanings are those in `NAMES`.
         rewards: The fields that make the reward, with their weights.
-        parts: The fields that are values of reward functions, beside "rewards/<function>".
+        sums_functions: Whether the reward is the sum of the reward functions that a row has; other
+            rows may have others than `rewards`, which are those of the first rows.
+        parts: The fields beside those of reward functions that are shown as such.
+        instruction: The field with the first part of the prompt, where it has two.
+        group_of_verl: Whether "group" is verl's key of a row.
+        group_in_run: Whether groups are numbered anew in each run of the file.
         conversation: The field with a whole conversation, if prompt and completion are in one.
         step_of_file: The step, where it stands in the file's name.
         said: The meanings that the user named.
@@ -131,7 +140,11 @@ class Reading:
 
     names: dict[str, str] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)
+    sums_functions: bool = False
     parts: tuple[str, ...] = ()
+    instruction: str | None = None
+    group_of_verl: bool = False
+    group_in_run: bool = False
     conversation: str | None = None
     step_of_file: bool = False
     said: frozenset[str] = frozenset()
@@ -142,6 +155,8 @@ class Reading:
         if self.conversation:
             words["prompt"] = f"`{self.conversation}`, until the model first speaks"
             words["completion"] = f"`{self.conversation}`, from there on"
+        if self.instruction:
+            words["prompt"] = f"`{self.instruction}` and {words['prompt']}"
         terms = [
             f"`{name}`" if weight == 1 else f"{weight:g} x `{name}`"
             for name, weight in self.rewards.items()
@@ -151,6 +166,8 @@ class Reading:
             words["step"] = "the number in the file's name" if self.step_of_file else "none: all 1"
         if "group" not in words:
             words["group"] = "rollouts of one prompt text and step"
+        if self.group_in_run:
+            words["group"] = f"`run` and {words['group']}"
         return {
             name: words[name] + (" (as you said)" if name in self.said else "")
             for name in SETTABLE
@@ -164,27 +181,50 @@ class Reading:
             rollout["prompt"], rollout["completion"] = split_conversation(
                 lookup(row, self.conversation)
             )
+        if self.instruction:
+            rollout["prompt"] = _joined(lookup(row, self.instruction), rollout["prompt"])
         if self.step_of_file and "step" not in self.names:
             rollout["step"] = step_of_file
+        if self.group_of_verl:
+            rollout["group"] = prompt_of_verl(rollout["group"])
+        if self.group_in_run:
+            rollout["group"] = f"{row.get('run')} {rollout['group']}"
 
         rollout["reward"] = self.reward(row)
-        for name in self.parts:
+        for name in (*self.parts, *_functions([row])):
             rollout[REWARD_PREFIX + name.removeprefix(REWARD_PREFIX)] = lookup(row, name)
-        for name, value in row.items():
-            if name.startswith(REWARD_PREFIX):
-                rollout.setdefault(name, value)
-        for name in ("turns", "images", "token_logprobs", "token_entropies", "token_ends"):
+        for name in _AS_THEY_ARE:
             if name in row:
                 rollout[name] = row[name]
         return rollout
 
     def reward(self, row: Mapping[str, Any]) -> Any:
         """The reward of a row: the value of one field, or the weighted sum of several."""
+        if self.sums_functions:
+            functions = _functions([row])
+            return weighted(
+                {name: lookup(row, name) for name in functions}, dict.fromkeys(functions, 1.0)
+            )
         if len(self.rewards) == 1:
             [(name, weight)] = self.rewards.items()
             value = lookup(row, name)
             return value if weight == 1 or not is_number(value) else weight * as_number(value)
         return weighted({name: lookup(row, name) for name in self.rewards}, self.rewards)
+
+
+def _joined(instruction: Any, prompt: Any) -> Any:
+    """Both as one text; a conversation stands alone."""
+    filled = [text for text in (instruction, prompt) if not _is_empty(text)]
+    return "\n\n".join(filled) if all(isinstance(text, str) for text in filled) else prompt
+
+
+def prompt_of_verl(uid: Any) -> str | None:
+    """The prompt's part of verl's key of a row, "{uid of the prompt}_{session}_{index}".
+
+    >>> prompt_of_verl("0c1f_3_0")
+    '0c1f'
+    """
+    return None if uid is None else re.sub(r"_\d+_\d+$", "", str(uid))
 
 
 def weighted(values: Mapping[str, Any], weights: Mapping[str, float]) -> float | None:
@@ -234,12 +274,24 @@ def read_fields(
             reading.names[name] = given
     reading.said = frozenset(named)
 
+    reading.rewards = said.rewards or _rewards(rows)
+    reading.sums_functions = not said.rewards and not set(reading.rewards) & set(NAMES["reward"])
     for name, usual in NAMES.items():
         if name in reading.names or name == "reward":
             continue
-        found = next((one for one in usual if any(has_field(row, one) for row in rows)), None)
-        if found is not None:
+        # What judges the rollout is not the right answer to its question.
+        candidates = [one for one in usual if name != "answer" or one not in reading.rewards]
+        if (found := _first_filled(rows, candidates)) is not None:
             reading.names[name] = found
+
+    columns = {column for row in rows for column in row}
+    if "prompt" not in reading.said and reading.names.get("prompt") == "input":
+        reading.instruction = "instruction" if "instruction" in columns else None  # Alpaca's
+    if "group" not in reading.said:
+        group = reading.names.get("group")
+        reading.group_of_verl = group == "uid" and columns >= {"input", "output", "score"}
+        # As a search over several runs is downloaded.
+        reading.group_in_run = group == "group" and columns >= {"run", "rollout"}
 
     # A file with whole conversations may call nothing a prompt.
     if not {"prompt", "completion"} <= set(reading.names):
@@ -249,11 +301,11 @@ def read_fields(
         )
         if reading.conversation and "completion" not in reading.names:
             reading.names.pop("prompt", None)
+            reading.instruction = None
         else:
             reading.conversation = None
 
-    reading.rewards = said.rewards or _rewards(rows)
-    reading.parts = _parts(rows, reading.rewards)
+    reading.parts = tuple(reading.rewards) if len(reading.rewards) > 1 else ()
     reading.step_of_file = numbered_file and "step" not in reading.names
     _refuse_unknown(reading, rows, where, needs)
     return reading
@@ -261,11 +313,25 @@ def read_fields(
 
 def _rewards(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The field with the reward; else those of reward functions, whose sum it is then."""
-    for name in NAMES["reward"]:
-        if any(has_field(row, name) for row in rows):
-            return {name: 1.0}
+    name = _first_filled(rows, NAMES["reward"])
     functions = _functions(rows)
-    return dict.fromkeys(functions, 1.0)
+    if name is None or (functions and not _is_filled(rows, name)):
+        return dict.fromkeys(functions, 1.0)
+    return {name: 1.0}
+
+
+def _first_filled(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> str | None:
+    """The first of these fields that is filled in any row; if none is, the first that is there."""
+    there = [name for name in names if any(has_field(row, name) for row in rows)]
+    return next((name for name in there if _is_filled(rows, name)), there[0] if there else None)
+
+
+def _is_filled(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return not all(_is_empty(lookup(row, name)) for row in rows)
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value == ""
 
 
 def _functions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -278,13 +344,6 @@ def _functions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             if name in ("rewards", "scores") and isinstance(value, Mapping):
                 found |= {f"{name}.{part}": None for part, n in value.items() if is_number(n)}
     return list(found)
-
-
-def _parts(rows: Sequence[Mapping[str, Any]], rewards: Mapping[str, float]) -> tuple[str, ...]:
-    """The fields of reward functions that are shown beside the reward."""
-    parts = list(rewards) if len(rewards) > 1 else []
-    parts += [name for name in _functions(rows) if name not in parts]
-    return tuple(name for name in parts if not name.startswith(REWARD_PREFIX))
 
 
 def _refuse_missing(rows: Sequence[Mapping[str, Any]], name: str, given: str, where: str) -> None:

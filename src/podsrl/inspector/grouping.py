@@ -56,6 +56,19 @@ def group_rollouts(steps: Sequence[int], keys: Sequence[str], by_text: bool) -> 
     return found
 
 
+def are_split(groups: Groups, prompts: Sequence[object]) -> bool:
+    """Whether every group has one rollout, though a step has several of one prompt.
+
+    Args:
+        groups: The groups of a file.
+        prompts: What tells the prompt of each rollout, in the file's order.
+    """
+    if any(len(places) > 1 for places in groups.places.values()):
+        return False
+    of_steps = [(step, prompts[place]) for (step, _), [place] in groups.places.items()]
+    return len(set(of_steps)) < len(of_steps)
+
+
 def _blocks(places: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
     """The places of a step in blocks of equal keys that lie side by side."""
     return [list(block) for _, block in groupby(places, key=lambda place: keys[place])]

@@ -28,6 +28,7 @@ from podsrl.inspector.conversion import Converted, as_rollouts
 from podsrl.inspector.keeping import Keep
 from podsrl.inspector.notes import Mark, Place, add_note, read_notes
 from podsrl.inspector.sources import ForeignSource, RolloutFile, Source, WaitingFolder
+from podsrl.inspector.sources.base import SETTLED_SECONDS
 from podsrl.rollout_log.columns import INDEXED, REQUIRED, REWARD_PREFIX, Column
 from podsrl.rollout_log.files import plain
 
@@ -41,7 +42,7 @@ _FILES_AT_FIRST = 4  # until the first page can be shown
 _BURST = 0.3  # seconds between the requests of one page, at most
 _PATIENCE = 1.0  # seconds that the index waits for readers
 _LOOK_AGAIN = 2.0  # seconds between two looks for new steps
-#: A file that grows is read again after so many times what reading it took.
+#: A file that grows is looked at again after so many times what reading it took.
 _REST = 10
 #: More than a file has groups of a step; the groups of a second file of the step begin here.
 _GROUPS_OF_FILE = 1_000_000
@@ -134,9 +135,11 @@ class Run:
     functions: list[str] = field(default_factory=list)  # in the order of `parts`
     metrics: dict[str, list[float | None]] = field(default_factory=dict)
     damaged: dict[RolloutFile, str] = field(default_factory=dict)
+    places: dict[Path, int] = field(default_factory=dict)  # of the files, as they are listed
     files_of_step: dict[int, list[Path]] = field(default_factory=dict)
+    renumbered: set[Path] = field(default_factory=set)  # to be read again for their groups' numbers
     marks: dict[Place, Mark] = field(default_factory=dict)
-    marks_changed: int = 0  # nanoseconds
+    marks_read: tuple[int, int] = (0, 0)  # the time of their file, in nanoseconds, and its bytes
 
     def files_of(self, steps: Iterable[int]) -> list[IndexedFile]:
         """The files that hold rollouts of these steps."""
@@ -147,19 +150,27 @@ class Run:
         """The number of the first group that a file has of a step.
 
         Files of other programs number nothing across files; two of one step have other prompts.
+        They are numbered in the order in which they are listed, whichever is read first, so that
+        labels and addresses mean the same rollouts the next time.
         """
         paths = self.files_of_step.setdefault(step, [])
         if path not in paths:
             paths.append(path)
+            paths.sort(key=lambda one: self.places.get(one, 0))
+            self.renumbered |= set(paths[paths.index(path) + 1 :])
         return _GROUPS_OF_FILE * paths.index(path)
+
+    def files_to_renumber(self) -> list[RolloutFile]:
+        """The files that were read before an earlier one of their steps was known."""
+        return [self.files[path].listed for path in self.renumbered if path in self.files]
 
     @property
     def would_keep(self) -> Keep | None:
-        """The rule that chose what is kept; None if the run's own files say what was kept."""
+        """The rule that chose what is kept in some file; None if all files say what was kept."""
         if not isinstance(self.source, ForeignSource):
             return None
         converted = [file.converted for file in list(self.files.values()) if file.converted]
-        if any(one.says_kept for one in converted):
+        if converted and all(one.says_kept for one in converted):
             return None
         return self.source.options.keep
 
@@ -238,7 +249,7 @@ class Index:
                     # A large tree of folders is not to be searched all the time.
                     now = time.monotonic()
                     find_again = now + 20 * (now - began)
-                self._read_changes()
+                self._read_changes(resting=True)
                 if self.check is not None:
                     self.check.run(self, self._stopping)
             except Exception:
@@ -262,9 +273,19 @@ class Index:
                 any case. The next call reads what is left.
         """
         self._add_runs(self._find())
+        self._let_files_settle()
         self._read_changes(tell, steps, seconds)
         if self.check is not None:
             self.check.run(self, self._stopping, seconds=math.inf)
+
+    def _let_files_settle(self) -> None:
+        """Wait a moment for files that were written just now, as nobody looks again later."""
+        end = time.monotonic() + 2 * SETTLED_SECONDS
+        while time.monotonic() < end:
+            files = [file for run in self.runs for file in run.source.files()]
+            if all(file.is_settled for file in files):
+                return
+            self._stopping.wait(SETTLED_SECONDS / 10)
 
     def steps_by_name(self) -> list[int] | None:
         """The steps of all files, newest first; None if the name of any does not say it."""
@@ -282,6 +303,7 @@ class Index:
         tell: Callable[[int, int], None] = lambda done, of: None,
         steps: Collection[int] | None = None,
         seconds: float = math.inf,
+        resting: bool = False,
     ) -> None:
         with self._filling:
             for run in self.runs:
@@ -289,7 +311,7 @@ class Index:
                 with self._marking:
                     self._refresh_marks(run)
             with self._writing:
-                waiting = [self._changes(run, steps) for run in self.runs]
+                waiting = [self._changes(run, steps, resting) for run in self.runs]
             total = sum(map(len, waiting))
 
             at_once = _FILES_AT_FIRST
@@ -301,6 +323,9 @@ class Index:
                     if batch:
                         with self._writing:
                             self._index(run, batch)
+                        again = [file for file in run.files_to_renumber() if file not in files]
+                        files += again
+                        total += len(again)
                         tell(total - sum(map(len, waiting)), total)
                 self._let_readers_go_first()
                 at_once = min(2 * at_once, _FILES_AT_ONCE)
@@ -335,21 +360,28 @@ class Index:
         # A resumed run went on from an earlier step, and its log was cut. An evaluation, which
         # stands after its step, says nothing of that.
         of_steps = [row["step"] for row in rows if not any(n.startswith("eval_") for n in row)]
-        if run.metrics and of_steps and of_steps[0] <= (run.metrics["step"][-1] or 0):
-            run.metrics = {}
-        for name in names:
-            column = run.metrics.setdefault(name, [])
-            column += [_number(row.get(name)) for row in rows]
+        before = run.metrics
+        if before and of_steps and of_steps[0] <= (before["step"][-1] or 0):
+            before = {}
+        # All columns at once, as a page may be reading those of before.
+        run.metrics = {
+            name: [*before.get(name, ()), *(_number(row.get(name)) for row in rows)]
+            for name in names
+        }
         self.version += 1
 
     def _refresh_marks(self, run: Run) -> None:
         """Read labels and notes again, where somebody wrote some."""
         path = run.source.notes_file
-        changed = path.stat().st_mtime_ns if path.is_file() else 0
-        if changed == run.marks_changed:
+        there = (0, 0)
+        if path.is_file():
+            status = path.stat()
+            # Two notes may come within one tick of the file system's clock.
+            there = (status.st_mtime_ns, status.st_size)
+        if there == run.marks_read:
             return
         run.marks = read_notes(path)
-        run.marks_changed = changed
+        run.marks_read = there
         columns = [
             [place[0] for place in run.marks],
             [place[1] for place in run.marks],
@@ -399,10 +431,17 @@ class Index:
                 self._summarise(cursor, run, {step for f in run.files.values() for step in f.steps})
             self.version += 1
 
-    def _changes(self, run: Run, steps: Collection[int] | None) -> list[RolloutFile]:
-        """The files to index, in the order in which they are wanted; those gone are forgotten."""
+    def _changes(self, run: Run, steps: Collection[int] | None, resting: bool) -> list[RolloutFile]:
+        """The files to index, in the order in which they are wanted; those gone are forgotten.
+
+        Args:
+            run: The run.
+            steps: The steps that are wanted, as `refresh` takes them.
+            resting: Whether a file that grows is left for a later look where reading it took long.
+        """
         found = run.source.files()
         run.listed = len(found)
+        run.places = {file.path: place for place, file in enumerate(found)}
         there = {file.path: file for file in found}
         gone = [indexed for path, indexed in run.files.items() if path not in there]
         if gone:
@@ -414,10 +453,13 @@ class Index:
         for file in found:
             indexed = run.files.get(file.path)
             is_read = file in run.damaged or (indexed is not None and indexed.listed == file)
-            rests = indexed is not None and now - indexed.read_at < _REST * indexed.seconds
+            is_read = is_read and file.path not in run.renumbered
+            rests = (
+                resting and indexed is not None and now - indexed.read_at < _REST * indexed.seconds
+            )
             step = None if steps is None else run.source.step_of(file)
             is_asked_for = steps is None or step is None or step in steps
-            if not is_read and not rests and is_asked_for:
+            if not is_read and not rests and is_asked_for and file.is_settled:
                 wanted.append(file)
         return coarse_to_fine(wanted)
 
@@ -454,6 +496,7 @@ class Index:
     def _prepared(self, run: Run, listed: RolloutFile) -> IndexedFile | None:
         """A file with what it has; None if it can't be read."""
         self._files += 1
+        run.renumbered.discard(listed.path)
         began = time.monotonic()
         readable = listed.path
         converted = None
@@ -467,6 +510,11 @@ class Index:
             columns = self._columns(readable)
         except (duckdb.Error, OSError, PodsError) as error:
             self._note_damage(run, listed, error)
+            return None
+        except Exception as error:
+            # Files of strangers hold what no reader foresees, and others wait for their turn.
+            logger.exception("%s can't be read", listed.path)
+            self._note_damage(run, listed, f"{type(error).__name__}: {error}")
             return None
 
         if missing := [column.name for column in REQUIRED if column.name not in columns]:
@@ -489,7 +537,7 @@ class Index:
     def _columns(self, path: Path) -> list[str]:
         """The names of a file's columns; of a column of lists its own."""
         described = self.cursor().execute(
-            "SELECT column_name FROM (DESCRIBE SELECT * FROM read_parquet($path))",
+            f"SELECT column_name FROM (DESCRIBE SELECT * FROM {read_parquet('$path')})",
             {"path": no_glob(path)},
         )
         return [name for (name,) in described.fetchall()]
@@ -531,7 +579,7 @@ class Index:
         cursor.execute(
             f"INSERT INTO rollouts SELECT $run, numbers.number, {', '.join(numbers)},"
             f" hash(prompt), [{', '.join(parts)}]::DOUBLE[]"
-            " FROM read_parquet($paths, union_by_name=true, filename=true) AS read"
+            f" FROM {read_parquet('$paths', filename=True)} AS read"
             " JOIN (SELECT unnest($names) AS name, unnest($numbers) AS number) AS numbers"
             " ON read.filename = numbers.name",
             {
@@ -630,6 +678,19 @@ def _bits_reversed(place: int) -> int:
 def no_glob(path: Path) -> str:
     """A path in which DuckDB sees no pattern for several files."""
     return "".join(f"[{c}]" if c in "[*?" else c for c in str(path))
+
+
+def read_parquet(paths: str, filename: bool = False) -> str:
+    """DuckDB's call that reads parquet files, by the columns that are in them alone.
+
+    DuckDB would take a folder `step=3`, as Hydra names them, for a column.
+
+    Args:
+        paths: The parameter of the query with the files.
+        filename: Whether the path of each row's file is a column.
+    """
+    columns = "union_by_name=true, hive_partitioning=false"
+    return f"read_parquet({paths}, {columns}, filename={str(filename).lower()})"
 
 
 def quoted(name: str) -> str:

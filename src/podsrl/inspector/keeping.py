@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from podsrl.advantages import group_advantages
 from podsrl.errors import FieldError
+from podsrl.methods import METHODS
 from podsrl.rules import resolve_rule
 from podsrl.selection import Selection
 
@@ -46,6 +47,19 @@ class Keep:
         mean = " on average" if resolve_rule(self.rule).across_prompts else ""
         return f"{self.rule} would keep {share} of each prompt{mean}"
 
+    @property
+    def baseline(self) -> Literal["kept", "group"]:
+        """The rewards that kept ones are compared with: as in the method that has this rule.
+
+        A batch rule of the user's own that may keep a row alone needs all of its group. A prompt
+        rule keeps no row alone here, and is compared as in the paper.
+        """
+        for method in METHODS.values():
+            if method.selection.rule == self.rule:
+                return method.selection.baseline
+        rule = resolve_rule(self.rule)
+        return "group" if rule.across_prompts and rule.needs_group_baseline else "kept"
+
     def choice(self, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The rollouts that PODS would keep of the groups of a step, and their advantages.
 
@@ -56,6 +70,7 @@ class Keep:
             Whether each rollout is kept, and its advantage, NaN if it is dropped; of all groups,
             one after the other.
         """
+        baseline = self.baseline
         kept_R: list[np.ndarray] = []
         advantages_R: list[np.ndarray] = []
         for rewards_N, kept in zip(groups, self.of_step(groups), strict=True):
@@ -64,7 +79,7 @@ class Keep:
             advantages_N = np.full(len(rewards_N), np.nan)
             if kept:
                 finite_N = np.where(np.isfinite(rewards_N), rewards_N, np.nan)
-                advantages_N[kept] = group_advantages(finite_N, np.array(kept))
+                advantages_N[kept] = group_advantages(finite_N, np.array(kept), baseline)
             kept_R.append(kept_N)
             advantages_R.append(advantages_N)
         return np.concatenate(kept_R), np.concatenate(advantages_R)
@@ -95,5 +110,4 @@ class Keep:
         return max(2, size // 4) if self.num_kept is None else self.num_kept
 
     def _selection(self, size: int, kept: int) -> Selection:
-        # The baseline does not matter here: it lets a rule keep rows alone in their group.
-        return Selection(max(size, kept), kept, rule=self.rule, baseline="group")
+        return Selection(max(size, kept), kept, rule=self.rule, baseline=self.baseline)

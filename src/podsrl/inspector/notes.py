@@ -71,10 +71,20 @@ def add_note(path: Path, place: Place, mark: Mark) -> None:
     }
     line = json.dumps(value, ensure_ascii=False).encode(errors="replace") + b"\n"
     try:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(file, line)  # at once, so that lines of several writers do not mix
+            if not _ends_a_line(file):
+                line = b"\n" + line
+            written = os.write(file, line)  # at once, so that lines of several writers do not mix
         finally:
             os.close(file)
     except OSError as error:
         raise InvalidInputError(f"the note can't be written to {path}: {error.strerror}") from error
+    if written < len(line):  # as on a disk that is full
+        raise InvalidInputError(f"the note can't be written to {path}: there is no room for it")
+
+
+def _ends_a_line(file: int) -> bool:
+    """Whether an open file is empty, or ends with a whole line; a full disk may have cut one."""
+    size = os.fstat(file).st_size
+    return size == 0 or os.pread(file, 1, size - 1) == b"\n"

@@ -15,7 +15,7 @@ import duckdb
 
 from podsrl.errors import InvalidInputError, suggestion
 from podsrl.inspector.answers import named_runs, texts_of
-from podsrl.inspector.index import Index, IndexedFile, Run, no_glob, quoted
+from podsrl.inspector.index import Index, IndexedFile, Run, no_glob, quoted, read_parquet
 from podsrl.rollout_log.columns import FILTERS, INDEXED
 
 #: Rollouts on a page of results.
@@ -285,7 +285,8 @@ def _rows_with_text(
         f"WITH found AS (SELECT {_COLUMNS} FROM rollouts"
         f" WHERE {where} AND run = $of_run AND step = $of_step)"
         f" SELECT {columns}"
-        ' FROM read_parquet($paths, union_by_name=true) AS read JOIN found USING ("group", rollout)'
+        f" FROM {read_parquet('$paths')} AS read"
+        ' JOIN found USING ("group", rollout)'
         f" WHERE read.step = $of_step AND ({_has_text(query, files)})"
         f' ORDER BY "group", rollout LIMIT {most}',
         {
@@ -441,8 +442,7 @@ def write_results(index: Index, query: Query, kind: str, folder: Path) -> Path:
         columns = f"* REPLACE ({_without_formulas(cursor, parts)})"
         options = "FORMAT csv, HEADER"
     cursor.execute(
-        f"COPY (SELECT {columns} FROM read_parquet($parts, union_by_name=true))"
-        f" TO $target ({options})",
+        f"COPY (SELECT {columns} FROM {read_parquet('$parts')}) TO $target ({options})",
         {"parts": list(map(str, parts)), "target": str(target)},
     )
     return target
@@ -451,7 +451,7 @@ def write_results(index: Index, query: Query, kind: str, folder: Path) -> Path:
 def _without_formulas(cursor: Any, parts: Sequence[Path]) -> str:
     """The columns of text, each as a text that is no formula."""
     described = cursor.execute(
-        "DESCRIBE SELECT * FROM read_parquet(?, union_by_name=true)", [list(map(str, parts))]
+        f"DESCRIBE SELECT * FROM {read_parquet('?')}", [list(map(str, parts))]
     ).fetchall()
     texts = [quoted(name) for name, type_, *_ in described if type_ == "VARCHAR"]
     return ", ".join(
@@ -492,7 +492,7 @@ def _write_rollouts(
         # What would be kept may have been chosen anew since the files were read.
         "COPY (SELECT $name AS run, read.* REPLACE (found.kept AS kept,"
         " found.advantage AS advantage), label, note"
-        " FROM read_parquet($paths, union_by_name=true) AS read"
+        f" FROM {read_parquet('$paths')} AS read"
         ' JOIN (SELECT "group", rollout, kept, advantage FROM rollouts'
         ' JOIN (SELECT unnest($groups) AS "group", unnest($rollouts) AS rollout)'
         ' USING ("group", rollout) WHERE run = $run AND step = $step) AS found'

@@ -65,6 +65,7 @@ _OF_ROLLOUT = (
     "completion",
     "length",
     "turns",
+    "turns_length",
 )
 _OF_ROW = ("prompt", "answer", "data")
 _OF_STEP = (
@@ -235,7 +236,7 @@ def _rollout(values: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(rollout["turns"], str):
         try:
             rollout["turns"] = json.loads(rollout["turns"])
-        except ValueError:  # longer than what an answer gets
+        except ValueError:  # another program's own text
             rollout["turns"] = None
     return rollout
 

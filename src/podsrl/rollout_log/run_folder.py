@@ -70,16 +70,37 @@ def _forget_locks() -> None:
 os.register_at_fork(after_in_child=_forget_locks)
 
 
-def _lock_soon(file: int) -> None:
-    """Lock a file; who only asks whether it is locked has it for some microseconds."""
-    for wait in (0.02, 0.1, None):
+#: Seconds that a run waits for those who ask whether its folder is locked: a bound on hanging.
+_MOST_SECONDS = 60.0
+
+
+def _lock_alone(file: int) -> None:
+    """Lock a file for one writer.
+
+    Who asks whether it is locked has a shared lock for a moment, which lasts on a busy machine: it
+    is waited for. A writer keeps others out of a shared lock, too.
+
+    Raises:
+        BlockingIOError: A writer has it.
+    """
+    end = time.monotonic() + _MOST_SECONDS
+    while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # lockf's ends when a reader closes
             return
         except BlockingIOError:
-            if wait is None:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_UN)
+            if time.monotonic() > end:
                 raise
-            time.sleep(wait)
+        time.sleep(0.01)
+
+
+def _is_at(file: int, path: Path) -> bool:
+    """Whether an open file still has this path."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file), path.stat())
+    return False
 
 
 class Part(NamedTuple):
@@ -128,29 +149,37 @@ class RunFolder:
         """Refuse the folder to other writers; an `InvalidInputError` if another one has it."""
         if self._lock is not None:
             return
+        held = self._open_lock()
+        while not _is_at(held, self.path / _LOCK):  # the run that had it has ended just now
+            os.close(held)
+            held = self._open_lock()
+
+        # Who has it, for the message to others.
+        os.truncate(held, 0)
+        os.write(held, f"process {os.getpid()} on {platform.node()}".encode())
+        self._lock = held
+        _LOCKED.add(self)
+
+    def _open_lock(self) -> int:
+        """The lock's file, locked where the file system knows locks."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            held = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            file = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise InvalidInputError(f"can't write to {self.path}: {error.strerror}") from error
 
         try:
-            _lock_soon(held)
+            _lock_alone(file)
         except BlockingIOError as error:
-            who = os.read(held, 200).decode(errors="replace") or "another process"
-            os.close(held)
+            who = os.read(file, 200).decode(errors="replace") or "another process"
+            os.close(file)
             raise InvalidInputError(
                 f"{self.path} is being written to by {who}: wait until that has ended, or choose"
                 " another output_dir"
             ) from error
         except OSError:  # the file system knows no locks
             pass
-
-        # Who has it, for the message above.
-        os.truncate(held, 0)
-        os.write(held, f"process {os.getpid()} on {platform.node()}".encode())
-        self._lock = held
-        _LOCKED.add(self)
+        return file
 
     @property
     def is_being_written(self) -> bool | None:

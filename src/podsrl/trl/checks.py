@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
+from datasets import Dataset
 
 from podsrl.errors import InvalidInputError, PodsError, RewardError, suggestion
 from podsrl.rollout_log.turns import text_of
@@ -107,7 +108,7 @@ def check_callbacks(callbacks: Any) -> None:
 
 def _check_columns_of_trl(dataset: Any) -> None:
     """Refuse columns whose names TRL gives to reward functions for something else."""
-    columns = getattr(dataset, "column_names", None)
+    columns = _columns(dataset)
     taken = [name for name in ("prompts", "completions") if name in (columns or ())]
     if isinstance(columns, list) and taken:
         raise InvalidInputError(
@@ -118,7 +119,7 @@ def _check_columns_of_trl(dataset: Any) -> None:
 
 def _check_dataset_has_prompts(dataset: Any, environments: Any) -> None:
     """Refuse a dataset without prompts, unless environments have them: `reset` returns each."""
-    columns = getattr(dataset, "column_names", None) or ()
+    columns = _columns(dataset) or ()
     if environments is None or "prompt" in columns:
         check_prompts(dataset, "train_dataset")
 
@@ -162,7 +163,7 @@ def _check_stream(args: PODSConfig, dataset: Any) -> None:
 
 def _check_recorded_columns(args: PODSConfig, dataset: Any) -> None:
     """Refuse a column to record that the dataset lacks; of some streams it isn't known."""
-    columns = getattr(dataset, "column_names", None)
+    columns = _columns(dataset)
     if not isinstance(columns, list):
         return
     for name in args.rollout_log_columns or ():
@@ -186,6 +187,12 @@ def _check_selection_weights(args: PODSConfig, reward_funcs: Any) -> None:
 # ---- datasets
 
 
+def _columns(dataset: Any) -> Any:
+    """The columns of a dataset's rows; None where only the rows say, as with a transform."""
+    has_transform = isinstance(dataset, Dataset) and dataset.format["type"] == "custom"
+    return None if has_transform else getattr(dataset, "column_names", None)
+
+
 def check_prompts(dataset: Any, name: str) -> None:
     """Refuse a dataset whose prompts TRL can't use; a stream is looked at no further than it says.
 
@@ -197,7 +204,7 @@ def check_prompts(dataset: Any, name: str) -> None:
         InvalidInputError: No column "prompt", or a prompt that is neither text nor a list of
             messages; the message names the row.
     """
-    columns = getattr(dataset, "column_names", None)
+    columns = _columns(dataset)
     if not isinstance(columns, list):
         return
     if "prompt" not in columns:
@@ -292,7 +299,7 @@ def check_parameters(functions: Sequence[Any], dataset: Any, name: str) -> None:
     Raises:
         InvalidInputError: It needs a column that the dataset lacks, or it lacks `**kwargs`.
     """
-    columns = getattr(dataset, "column_names", None)
+    columns = _columns(dataset)
     if not isinstance(columns, list):
         return
     for function in functions:
@@ -312,7 +319,7 @@ def check_environments(pools: Mapping[Any, Sequence[Any]], dataset: Any, name: s
         InvalidInputError: No column "environment" where there are several, a row that names none of
             them, or a `reset` that can't be called with the columns.
     """
-    columns = getattr(dataset, "column_names", None)
+    columns = _columns(dataset)
     if not isinstance(columns, list):
         return
     if None not in pools:

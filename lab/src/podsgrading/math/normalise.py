@@ -134,11 +134,11 @@ _CONGRUENCE = re.compile(
 _REMAINDER = re.compile(rf"(?<=[0-9])\s?{_MOD}\s?{_BARE_MODULUS}(?=\s?(?:$|[,;.)]|and\b|\\text))")
 _EQUIVALENT = re.compile(r"(?<!\\not)(?<!\\not )\\equiv(?![a-zA-Z])")
 
-# LaTeX takes arguments without braces: \frac12, \frac a b, \frac{1}2, \sqrt2.
+# LaTeX takes arguments without braces: \frac12, \frac a b, \frac{1}2, \sqrt2, \sqrt[3]4.
 _FRACTION_ARGUMENTS = re.compile(r"\\frac\s*(?![a-zA-Z{\s])(\w)")
 _LETTER_ARGUMENT = re.compile(r"\\frac\s+([a-zA-Z])(?=\s*[{0-9a-zA-Z\\])")
 _SECOND_ARGUMENT = re.compile(r"(\\frac\s*\{[^{}]*\})\s*(?![\s{])([0-9a-zA-Z])")
-_ROOT_ARGUMENT = re.compile(r"\\sqrt\s*([0-9]+|[a-zA-Z])")
+_ROOT_ARGUMENT = re.compile(r"(\\sqrt(?:\s*\[[^\[\]]{0,40}\])?)\s*([0-9]+|[a-zA-Z])")
 
 
 def clean(text: str) -> str:
@@ -169,7 +169,7 @@ def clean(text: str) -> str:
     text = _FRACTION_ARGUMENTS.sub(r"\\frac{\1}", text)
     text = _LETTER_ARGUMENT.sub(r"\\frac{\1}", text)
     text = _SECOND_ARGUMENT.sub(r"\1{\2}", text)
-    text = _ROOT_ARGUMENT.sub(r"\\sqrt{\1}", text)
+    text = _ROOT_ARGUMENT.sub(r"\1{\2}", text)
     return re.sub(r"\s+", " ", text).strip()
 
 

@@ -67,16 +67,21 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _check_examples(task: Task) -> bool:
+    from podslab.tasks.base import as_rewards_get
+
     row, right, wrong = task.examples()
-    verdicts = [task.grade(text, row).answer for text in (right, wrong)]
+    verdicts = [task.grade(text, as_rewards_get(row)).answer for text in (right, wrong)]
     ok = verdicts == [True, False]
     print(f"example: {'graded as it should be' if ok else f'right and wrong graded {verdicts}'}")
     return ok
 
 
 def _check_split(task: Task, split: str, rows: list[Row]) -> bool:
+    from podslab.tasks.base import as_rewards_get
+
     started = time.perf_counter()
-    grades = task.grade_batch([task.gold_completion(row) for row in rows], rows)
+    gold = [task.gold_completion(row) for row in rows]
+    grades = task.grade_batch(gold, [as_rewards_get(row) for row in rows])
     seconds = time.perf_counter() - started
     failed = [(row, grade) for row, grade in zip(rows, grades, strict=True) if not grade.answer]
     unscorable = sum(grade.answer is None for grade in grades)

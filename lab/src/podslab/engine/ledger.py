@@ -135,9 +135,9 @@ def _lines(file: Path) -> list[dict[str, Any]]:
         raise InvalidInputError(f"{file} is damaged: {error}") from error
 
 
-def digest_of(plan: Any) -> str:
-    """The SHA-256 of a plan's values, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(plan, sort_keys=True, default=str).encode()).hexdigest()
+def digest_of(values: Any) -> str:
+    """The SHA-256 of a plan's or a row's values, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @cache

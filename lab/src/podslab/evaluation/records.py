@@ -1,9 +1,10 @@
 """The evaluations of a run: the one writer and the one reader of its evaluations.jsonl."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeGuard
 
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
@@ -11,6 +12,8 @@ from podsrl.rollout_log.run_folder import RunFolder
 
 #: The measures of an `Evaluation` that are shares of problems.
 ACCURACIES = ("answer_accuracy", "format_accuracy", "both_accuracy")
+#: The measure of rewards that are more than right or wrong.
+MEAN_REWARD = "mean_reward"
 _FILE = "evaluations.jsonl"
 
 
@@ -55,9 +58,40 @@ class Evaluation:
     greedy_rewards: Sequence[float | None] = ()
     rows_passed: int = 0
 
+    @property
+    def is_right_or_wrong(self) -> bool:
+        """Whether every answer that could be scored is right or wrong, with a reward of 1 or 0."""
+        return are_right_or_wrong(reward for of_problem in self.rewards for reward in of_problem)
+
     def mean(self, measure: str) -> float:
-        """The mean over repeats of one of the measures."""
-        return fmean(getattr(self, measure))
+        """The mean over repeats of one of the measures, or over all answers of their rewards.
+
+        Answers that could not be scored are left out; NaN where there is no other.
+
+        Args:
+            measure: One of `ACCURACIES`, "mean_length", or `MEAN_REWARD`.
+        """
+        if measure == MEAN_REWARD:
+            values = [reward for of_problem in self.rewards for reward in of_problem]
+        else:
+            values = [*getattr(self, measure)]
+        scored = [value for value in values if _is_scored(value)]
+        return fmean(scored) if scored else math.nan
+
+
+def are_right_or_wrong(rewards: Iterable[float | None]) -> bool:
+    """Whether every reward is 1 or 0, as that of a right or a wrong answer.
+
+    Those of answers that could not be scored, NaN or None, say nothing.
+
+    >>> are_right_or_wrong([1.0, 0.0, None]), are_right_or_wrong([1.0, 0.5])
+    (True, False)
+    """
+    return all(reward in (0.0, 1.0) for reward in rewards if _is_scored(reward))
+
+
+def _is_scored(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
 
 
 def append_evaluation(run: RunFolder, evaluation: Evaluation) -> None:

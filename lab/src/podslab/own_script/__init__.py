@@ -5,6 +5,7 @@ from podslab.own_script import compare
 print(compare("train.py", hours=2))
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ __all__ = ["compare"]
 
 
 def compare(
-    script: str, arguments: tuple[str, ...] = (), folder: str = "pods-compare", **options: Any
+    script: str, arguments: Sequence[str] = (), folder: str = "pods-compare", **options: Any
 ) -> "Answer":
     """Compare methods on a script, as `pods compare` does; a second call goes on.
 
@@ -35,6 +36,6 @@ def compare(
     """
     from podslab.own_script.run_plan import CompareOptions, RunningComparison, make_plan
 
-    asked = CompareOptions(script, arguments, Path(folder), **options)
+    asked = CompareOptions(script, tuple(arguments), Path(folder), **options)
     plan, _, costs = make_plan(asked, print)
     return RunningComparison(plan, costs, asked.folder, asked.gpus, print).run()

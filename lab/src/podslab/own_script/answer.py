@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from podslab.columns import aligned
 from podslab.durations import duration
-from podslab.evaluation.records import evaluations
+from podslab.evaluation.records import are_right_or_wrong, evaluations
 from podslab.own_script.job import MINIBATCHES, YOURS, Arm
 from podslab.own_script.plan import EVALUATIONS, LOOKS, Plan
 from podslab.recommend.answer import over_cost
@@ -206,6 +206,7 @@ class Answer:
             found.append(
                 MeasuredWorth(
                     method=method,
+                    reference=self.reference,
                     rollouts_per_row=config["num_rollouts"] / config["num_generations"],
                     value=step_value(reference, self._arm_curves(method)),
                 )
@@ -265,8 +266,8 @@ class Answer:
     def _best_of_k(self) -> str:
         """The share of questions with a right answer among K, where rewards are 0 or 1."""
         answers = self.plan.answers
-        is_binary = np.isin(self._scored(), (0.0, 1.0)).all()
-        return f"pass@{answers}" if is_binary else f"best of {answers}"
+        is_share = are_right_or_wrong(self._scored())
+        return f"pass@{answers}" if is_share else f"best of {answers}"
 
     def conclusions(self) -> list[str]:
         """The conclusions that are certain, and those that these runs can't give."""
@@ -369,10 +370,10 @@ class Answer:
         return [seed.runs[method].curve for seed in self.by_seed for method in self.best]
 
     def to_paste(self) -> list[str]:
-        """The fields of the method that is certainly best, or advice to stay with the script's."""
-        best = max(self.best, key=self._reward_over_the_run)
-        beside_best = {} if best == self.reference else self._verdicts(best)
-        if not beside_best or beside_best[self.reference].says != WORSE:
+        """The fields of the best method that is certainly better, or advice to stay as it is."""
+        beside_reference = self._verdicts(self.reference).values()
+        better = [found for found in beside_reference if found.says == BETTER]
+        if not better:
             rate = self.best[self.reference].learning_rate
             return [
                 f"Nothing is certainly better than {self.reference}: stay with it, at"
@@ -380,7 +381,12 @@ class Answer:
                 *self._how_grpo_is_spared(),
             ]
 
-        as_good = [method for method, found in beside_best.items() if found.says != WORSE]
+        best = max(better, key=lambda found: found.difference.mean).arm
+        as_good = [
+            method
+            for method, found in self._verdicts(best).items()
+            if method != self.reference and found.says != WORSE
+        ]
         level = f" ({listed(as_good)} may be as good)" if as_good else ""
         rate = self.best[best].learning_rate
         if best == YOURS:
@@ -390,12 +396,6 @@ class Answer:
             f"To paste{level}:",
             f'    PODSConfig(..., method="{name}", {self._fields(best)}learning_rate={rate:.3g})',
         ]
-
-    def _reward_over_the_run(self, method: str) -> float:
-        """The mean over questions, answers and seeds; the least where nothing could be scored."""
-        runs = [seed.runs[method].curve.value_P(_BY) for seed in self.by_seed]
-        mean = float(mean_of_scored(np.array(runs)))
-        return mean if math.isfinite(mean) else -math.inf
 
     def _how_grpo_is_spared(self) -> list[str]:
         """TRL's own trainer has passes over rows that teach nothing, unlike GRPO as it ran here."""

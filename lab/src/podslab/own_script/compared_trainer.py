@@ -152,8 +152,14 @@ class ComparedTrainer(LabTrainer):
         )
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Generate and score, which is all that a measurement wants; TRL goes on to the loss."""
-        self._prepare_inputs(inputs)
+        """Generate and score, which is all that a measurement wants; TRL goes on to the loss.
+
+        Where TRL asks for log-probs of the answers before it scores them, its passes are as large
+        as those of training, so that they fit into memory where training does.
+        """
+        rows_of_pass = self.args.per_device_train_batch_size
+        with swapped(self.args, per_device_eval_batch_size=rows_of_pass):
+            self._prepare_inputs(inputs)
         return torch.zeros((), device=self.accelerator.device), None, None
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
@@ -266,6 +272,8 @@ class _Probe(TrainerCallback):
                 seconds_to_start=self.seconds_to_start,
                 seconds_per_step=sum(trainer.pods.clock.last_step.values()),
                 seconds_per_answer=seconds_per_answer,
+                repeated_rows=trainer.questions.repeated_rows,
+                warmup_share=given.warmup_share,
             ).write(Path(job.folder) / "probe.json")
 
 

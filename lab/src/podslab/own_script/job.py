@@ -194,6 +194,8 @@ class Probe:
         seconds_to_start: Until training begins.
         seconds_per_step: Of training time, of the method that was looked at.
         seconds_per_answer: Of an evaluation.
+        repeated_rows: The training rows that are equal to a question, as in `Questions`.
+        warmup_share: The script's warm-up as a share of all steps, which no arm has.
     """
 
     learning_rate: float
@@ -207,6 +209,8 @@ class Probe:
     seconds_to_start: float
     seconds_per_step: float
     seconds_per_answer: float
+    repeated_rows: int = 0
+    warmup_share: float = 0.0
 
     @classmethod
     def read(cls, path: Path) -> "Probe":

@@ -8,7 +8,7 @@ from podslab.engine.folder import TUNING
 from podslab.engine.pool import run_alone
 from podslab.own_script.job import ScriptJob, StepSizes
 from podslab.own_script.plan import TUNING_SEED
-from podslab.own_script.run_plan import Say, clock_of
+from podslab.own_script.run_plan import Say, alone_in, clock_of
 from podslab.recommend.measured_steps import MeasuredStep, MeasuredSteps
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
@@ -51,12 +51,21 @@ def measure_steps(wanted: StepsWanted, say: Say = lambda line: None) -> Measured
     """Run the script for a few steps at each size, and write steps.json.
 
     Raises:
-        InvalidInputError: There is no such script.
+        InvalidInputError: There is no such script, or another process measures into this folder.
         PodsError: GRPO itself, which is the script's own size, can't be run.
     """
     if not Path(wanted.script).is_file():
         raise InvalidInputError(f"there is no script {wanted.script}")
+    with alone_in(_runs(wanted), "pods recommend"):
+        return _measure_all(wanted, say)
 
+
+def _runs(wanted: StepsWanted) -> Path:
+    """Where the runs are, which leave nothing but what they printed."""
+    return wanted.folder / "steps"
+
+
+def _measure_all(wanted: StepsWanted, say: Say) -> MeasuredSteps:
     machine = ""
     found: dict[StepSizes, MeasuredStep] = {}
     for place, sizes in enumerate(wanted.sizes, start=1):
@@ -98,7 +107,7 @@ def _measure(wanted: StepsWanted, sizes: StepSizes) -> tuple[MeasuredStep, str]:
         PodsError: The script fails at these sizes.
     """
     kind = "all" if sizes.trains_on_all else "other" if sizes.other_passes else "some"
-    folder = wanted.folder / "steps" / f"{sizes.rollouts_per_row}-{kind}"
+    folder = _runs(wanted) / f"{sizes.rollouts_per_row}-{kind}"
     shutil.rmtree(folder, ignore_errors=True)
     job = ScriptJob(
         script=wanted.script,

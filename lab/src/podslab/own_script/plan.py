@@ -245,15 +245,46 @@ def described(plan: Plan, probe: Probe, costs: WallSeconds) -> str:
         f"                 left; {LEAST_SEEDS} in any case.",
         f"questions        {questions[TUNING]} to choose rates by, {questions[REPORTED]} others to"
         f" report, {plan.answers} answers to each, {source}.",
+        *_repeated_rows(probe),
         *_spared_passes(methods),
-        "schedule         the learning rate stays constant (after your warm-up steps), since time"
-        " ends a run.",
+        *_schedule(probe),
         f"time             {duration(tuning)} to choose rates, {duration(a_seed)} for each seed of"
         f" all methods; planned for {plan.hours:g} hours. A look at two steps says how long steps",
         "                 take, so it may be off by a quarter, and no seed begins after the hours.",
         *_second_training(plan.script),
     ]
     return "\n".join(lines)
+
+
+def _repeated_rows(probe: Probe) -> list[str]:
+    """A line about training rows that are equal to a question in every column, if there are any."""
+    rows = probe.repeated_rows
+    if not rows:
+        return []
+    if probe.is_held_out:
+        return [
+            f"                 {rows} more training rows are equal to one of them in every column,"
+            f" and are left out; {probe.prompts} rows are left to train on."
+        ]
+    return [
+        f"                 {rows} rows of your train_dataset are equal to one of your eval_dataset,"
+        " so methods are also judged by what they trained on."
+    ]
+
+
+def _schedule(probe: Probe) -> list[str]:
+    """Lines about the learning rate over a run."""
+    if not probe.warmup_share:
+        return [
+            "schedule         the learning rate stays constant (after your warm-up steps), since"
+            " time ends a run."
+        ]
+    return [
+        "schedule         the learning rate stays constant, since time ends a run. Your warm-up of"
+        f" {probe.warmup_share:g} of all steps",
+        "                 is left out, as the number of steps is open; a whole number of"
+        " warmup_steps is kept.",
+    ]
 
 
 def _second_training(script: str) -> list[str]:

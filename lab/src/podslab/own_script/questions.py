@@ -1,11 +1,13 @@
 """The questions that arms are measured on, which none of them trains on."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from datasets import Dataset, IterableDataset, IterableDatasetDict
 
 from podslab.engine.folder import TUNING
+from podslab.engine.ledger import digest_of
 from podslab.own_script.job import REPORTED, ScriptJob
 from podslab.tasks.base import spread
 from podsrl.errors import InvalidInputError
@@ -25,12 +27,15 @@ class Questions:
         tuning: The questions that learning rates are chosen by.
         reported: The questions that the answer tells of; none of them is among `tuning`.
         is_held_out: Whether they were taken from the training data.
+        repeated_rows: The training rows that are equal to a question. Where questions are held out,
+            these are left out of `train`, too; else they are trained on.
     """
 
     train: Any
     tuning: Dataset
     reported: Dataset
     is_held_out: bool
+    repeated_rows: int
 
     @classmethod
     def of(cls, train: Any, evaluation: Any, held_out: int) -> "Questions":
@@ -53,7 +58,9 @@ class Questions:
 
         is_held_out = evaluation is None
         if is_held_out:
-            train, evaluation = _hold_out(train, held_out)
+            train, evaluation, repeated_rows = _hold_out(train, held_out)
+        else:
+            repeated_rows = len(_places_of(evaluation, train))
         if len(evaluation) < 2 * LEAST_QUESTIONS:
             raise InvalidInputError(
                 f"{len(evaluation)} questions to measure on are too few to tell methods apart: give"
@@ -66,6 +73,7 @@ class Questions:
             tuning=evaluation.select(places[::2]),
             reported=evaluation.select(places[1::2]),
             is_held_out=is_held_out,
+            repeated_rows=repeated_rows,
         )
 
     @property
@@ -98,16 +106,47 @@ def _without_end(train: IterableDataset) -> IterableDataset:
     return train.repeat(None)
 
 
-def _hold_out(train: Any, number: int) -> tuple[Any, Dataset]:
-    """Training data without some of its prompts, and those; the same in every run."""
+def _hold_out(train: Any, number: int) -> tuple[Any, Dataset, int]:
+    """Training data without some of its rows, and those; the same in every run.
+
+    A row that is in the data twice must not be trained on after all.
+
+    Returns:
+        The rows to train on, those that are held out, and how many more rows equal one of them.
+    """
     if isinstance(train, IterableDataset):
-        return train.skip(number), Dataset.from_list(list(train.take(number)))
+        return train.skip(number), Dataset.from_list(list(train.take(number))), 0
     if train is None:
         raise InvalidInputError("the script's trainer has no train_dataset")
 
     number = min(number, int(len(train) * _MOST_HELD_OUT))
-    taken = spread(range(len(train)), number)
-    # A prompt that is in the data twice must not be trained on after all.
-    asked = {str(train[place]["prompt"]) for place in taken}
-    others = [place for place, prompt in enumerate(train["prompt"]) if str(prompt) not in asked]
-    return train.select(others), train.select(taken)
+    held_out = train.select(spread(range(len(train)), number))
+    alike = set(_places_of(held_out, train))
+    others = [place for place in range(len(train)) if place not in alike]
+    return train.select(others), held_out, len(alike) - number
+
+
+def _places_of(questions: Dataset, train: Any) -> Sequence[int]:
+    """The places of the training rows that are equal to a question in all columns of both.
+
+    A prompt alone says too little: rows that share one may differ in their image or their answer.
+    Of data that are no table, such as those without an end, nothing is known.
+    """
+    if not isinstance(train, Dataset):
+        return ()
+    columns = sorted(set(questions.column_names) & set(train.column_names))
+
+    # Prompts first, as images are slow to read.
+    places: Sequence[int] = range(len(train))
+    for compared in (["prompt"], columns) if "prompt" in columns else (columns,):
+        asked = set(_digests(questions, compared))
+        digests = _digests(train.select(places), compared)
+        places = [place for place, digest in zip(places, digests, strict=True) if digest in asked]
+    return places
+
+
+def _digests(data: Dataset, columns: list[str]) -> Iterator[str]:
+    """A digest of each row as it is stored: before a transform, and with images not decoded."""
+    for table in data.select_columns(columns).with_format("arrow").iter(batch_size=1000):
+        for row in table.to_pylist():
+            yield digest_of(row)

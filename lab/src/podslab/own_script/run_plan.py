@@ -4,7 +4,8 @@ import math
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,6 +42,9 @@ from podsrl.rollout_log import files
 Say = Callable[[str], None]
 #: The file with the answer in words.
 ANSWER = "answer.txt"
+_COMMAND = "pods compare"
+#: The lock of a folder in which a command is at work.
+_LOCK = ".lock"
 #: After how many seeds answers were given.
 _ANSWERED = "answered.json"
 #: Rewards this near to the best one, as a share of all that were seen, are at the ceiling.
@@ -145,7 +149,28 @@ def holds_other_files(folder: Path) -> bool:
     """Whether a folder holds more than the costs of steps, which may be measured before."""
     if not folder.exists():
         return False
-    return any(path.name not in (STEPS, "steps") for path in folder.iterdir())
+    return any(path.name not in (STEPS, "steps", _LOCK) for path in folder.iterdir())
+
+
+@contextmanager
+def alone_in(folder: Path, command: str) -> Iterator[None]:
+    """Hold the lock of a folder, which is made if there is none, while a command is at work there.
+
+    Raises:
+        InvalidInputError: Another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / _LOCK, timeout=1)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InvalidInputError(
+            f"another `{command}` is at work on {folder}: wait for it"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _refuse_another(plan: Plan, options: CompareOptions) -> None:
@@ -204,20 +229,22 @@ def _look(options: CompareOptions, probe_file: Path, say: Say) -> Probe:
         clock=clock_of(options.launch),
         describe=describe,
     )
-    if probe_file.is_file() and _is_unchanged(options) and ScriptJob.read(job.file) == job:
-        return Probe.read(probe_file)
+    # A second command that is started meanwhile would clear away what this one looks at.
+    with alone_in(options.folder, _COMMAND):
+        if probe_file.is_file() and _is_unchanged(options) and ScriptJob.read(job.file) == job:
+            return Probe.read(probe_file)
 
-    say(f"a look at {options.script}: two steps, a few answers")
-    shutil.rmtree(folder, ignore_errors=True)
-    script = Path(options.script).read_bytes()
-    run_alone(job, options.launch, next(iter(options.gpus), None))
+        say(f"a look at {options.script}: two steps, a few answers")
+        shutil.rmtree(folder, ignore_errors=True)
+        script = Path(options.script).read_bytes()
+        run_alone(job, options.launch, next(iter(options.gpus), None))
 
-    # Its two steps are no run that one would read: what was seen stays, and the script.
-    probe = Probe.read(probe_file)
-    shutil.rmtree(folder)
-    probe.write(probe_file)
-    files.write_whole(_script_as_it_was(options), script)
-    return probe
+        # Its two steps are no run that one would read: what was seen stays, and the script.
+        probe = Probe.read(probe_file)
+        shutil.rmtree(folder)
+        probe.write(probe_file)
+        files.write_whole(_script_as_it_was(options), script)
+        return probe
 
 
 @dataclass
@@ -317,19 +344,12 @@ class RunningComparison:
             PodsError: No two methods are left, another process is at work here, or an error that
                 all runs would share.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.folder / ".lock", timeout=1)
-        try:
-            with lock:
-                self.plan.write(self.folder / SCRIPT_PLAN)
-                answer = self._answer()
-                files.write_whole(self.folder / ANSWER, f"{answer}\n".encode())
-                write_worths(self.folder, answer.worths())
-        except Timeout as error:
-            raise InvalidInputError(
-                f"another `pods compare` is at work on {self.folder}: wait for it"
-            ) from error
-        return answer
+        with alone_in(self.folder, _COMMAND):
+            self.plan.write(self.folder / SCRIPT_PLAN)
+            answer = self._answer()
+            files.write_whole(self.folder / ANSWER, f"{answer}\n".encode())
+            write_worths(self.folder, answer.worths())
+            return answer
 
     def _answer(self) -> Answer:
         chosen = self._choose_rates()

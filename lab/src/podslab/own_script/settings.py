@@ -1,7 +1,7 @@
 """The config of an arm: what the script set, what the method is, what a comparison needs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +28,7 @@ _DECIDED = (
     "num_train_epochs",
     "eval_strategy",
     "eval_steps",
+    "eval_on_start",
     "save_strategy",
     "save_steps",
     "save_total_limit",
@@ -60,12 +61,15 @@ class GivenSettings:
         rows_of_a_prompt: The rows of a prompt that the script trains on.
         steps_per_generation: The micro-batches of a process that are generated at once.
         own_method: The method that its settings are; "grpo" where they are TRL's.
+        attributes: What the script's config has beside the fields of TRL and podsrl, such as the
+            fields of a class of its own.
     """
 
     values: Mapping[str, Any]
     rows_of_a_prompt: int = _NUM_GENERATIONS
     steps_per_generation: int = 1
     own_method: str = "grpo"
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def of_method(self, method: str) -> dict[str, Any]:
         """The fields that decide how an arm generates and selects; a None is TRL's default.
@@ -150,6 +154,22 @@ class GivenSettings:
         return fields
 
     @property
+    def warmup_steps(self) -> int:
+        """The steps in which the script's learning rate rises; 0 where it gives a share of them."""
+        given = float(self.values.get("warmup_steps") or 0)
+        return int(given) if given >= 1 else 0
+
+    @property
+    def warmup_share(self) -> float:
+        """The share of all steps in which the script's learning rate rises; 0 with a number.
+
+        TRL's config takes it as `warmup_steps` below 1; older ones had `warmup_ratio`.
+        """
+        if self.warmup_steps:
+            return 0.0
+        return float(self.values.get("warmup_steps") or self.values.get("warmup_ratio") or 0)
+
+    @property
     def _rows_of_grpo(self) -> int:
         rows = self.rows_of_a_prompt
         return rows if rows > 1 else _NUM_GENERATIONS
@@ -200,11 +220,11 @@ def _build(given: GivenSettings, job: ScriptJob, extra: Mapping[str, Any]) -> PO
         kept["learning_rate"] = job.learning_rate
 
     try:
-        return PODSConfig(
+        config = PODSConfig(
             **kept,
             **of_method,
             **extra,
-            **_schedule(given.values),
+            **_schedule(given),
             output_dir=job.folder,
             seed=job.seed,
             max_steps=NO_LIMIT,
@@ -221,13 +241,18 @@ def _build(given: GivenSettings, job: ScriptJob, extra: Mapping[str, Any]) -> PO
         what = f"n = {job.sizes.rollouts_per_row} m" if job.sizes else f"method {job.method}"
         raise InvalidInputError(f"{what}: {error}") from error
 
+    # The script's own trainer and rewards may read them.
+    for name, value in given.attributes.items():
+        if name not in vars(config):
+            setattr(config, name, value)
+    return config
 
-def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:
+
+def _schedule(given: GivenSettings) -> dict[str, Any]:
     """A rate that stays, since a budget of time leaves the number of steps open."""
-    warmup = given.get("warmup_steps") or 0
-    if warmup >= 1:
+    if given.warmup_steps:
         schedule = SchedulerType.CONSTANT_WITH_WARMUP
-        return {"lr_scheduler_type": schedule, "warmup_steps": int(warmup)}
+        return {"lr_scheduler_type": schedule, "warmup_steps": given.warmup_steps}
     return {"lr_scheduler_type": SchedulerType.CONSTANT}
 
 
@@ -242,24 +267,43 @@ def _evaluation_batch(given: GivenSettings, answers: int) -> int:
 
 
 class _Remembering:
-    """A config that knows what it was given."""
+    """A config that knows what it was given.
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    A dataclass of the script's own has an `__init__` of its own, and calls `__post_init__` as its
+    base does. There all fields are as they were given, and TRL has not completed them yet.
+    """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        names = [field.name for field in fields(self) if field.init]
-        self._given = {**dict(zip(names, args, strict=False)), **kwargs}
-        super().__init__(*args, **kwargs)
+    _fields: ClassVar[tuple[Field[Any], ...]]  # those of TRL or podsrl
+
+    def __post_init__(self) -> None:
+        self._given = {
+            known.name: getattr(self, known.name)
+            for known in self._fields
+            if _differs(getattr(self, known.name), _default(known))
+        }
+        super().__post_init__()  # type: ignore[misc]
         # What the script sets afterwards counts as given, too.
-        self._completed = {name: getattr(self, name, None) for name in names}
+        self._completed = {known.name: getattr(self, known.name) for known in self._fields}
+
+
+def _default(known: Field[Any]) -> Any:
+    return known.default if known.default_factory is MISSING else known.default_factory()
+
+
+def _differs(value: Any, other: Any) -> bool:
+    return value is not other and value != other
 
 
 class RememberingGRPOConfig(_Remembering, GRPOConfig):
     """TRL's config in a script that is compared."""
 
+    _fields = fields(GRPOConfig)
+
 
 class RememberingPODSConfig(_Remembering, PODSConfig):
     """Our config in a script that is compared."""
+
+    _fields = fields(PODSConfig)
 
 
 def given_settings(args: Any) -> GivenSettings:
@@ -279,8 +323,13 @@ def given_settings(args: Any) -> GivenSettings:
     values = dict(args._given)
     for name, completed in args._completed.items():
         now = getattr(args, name, None)
-        if now is not completed and now != completed:
+        if _differs(now, completed):
             values[name] = now
+    attributes = {
+        name: value
+        for name, value in vars(args).items()
+        if name not in args._completed and not name.startswith("_")
+    }
     config: Any = args
     own_method = method_of(config.selection()) if isinstance(config, PODSConfig) else "grpo"
     return GivenSettings(
@@ -288,4 +337,5 @@ def given_settings(args: Any) -> GivenSettings:
         rows_of_a_prompt=int(config.num_generations),
         steps_per_generation=int(config.steps_per_generation),
         own_method=own_method,
+        attributes=attributes,
     )

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from podslab.recommend.measured_steps import GRPO
 from podslab.statistics.worth import Ratio, StepValue
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
@@ -24,11 +25,13 @@ class MeasuredWorth:
 
     Args:
         method: Its name.
+        reference: The method in whose steps it is counted.
         rollouts_per_row: n/m.
         value: Its worth and cost there.
     """
 
     method: str
+    reference: str
     rollouts_per_row: float
     value: StepValue
 
@@ -47,7 +50,12 @@ def read_worths(folder: Path) -> list[MeasuredWorth]:
     written: dict[str, Any] = files.read_json(folder / WORTHS) or {"methods": []}
     try:
         return [
-            MeasuredWorth(one["method"], one["rollouts_per_row"], _value(one["value"]))
+            MeasuredWorth(
+                method=one["method"],
+                reference=one["reference"],
+                rollouts_per_row=one["rollouts_per_row"],
+                value=_value(one["value"]),
+            )
             for one in written["methods"]
         ]
     except (KeyError, TypeError) as error:
@@ -93,12 +101,15 @@ Known = Mapping[tuple[str, float], KnownWorth]
 
 
 def known_worths(measured: list[MeasuredWorth]) -> Known:
-    """The worths that are known; what the user measured stands before the authors'."""
+    """The worths in steps of GRPO that are known; the user's stand before the authors'.
+
+    A comparison without GRPO measures worths in steps of another method, which are left out.
+    """
     known = {
         ("pods", float(size)): KnownWorth(ratio, AUTHORS)
         for size, ratio in authors_worths().items()
     }
     for one in measured:
-        if one.value.worth is not None:
+        if one.reference == GRPO and one.value.worth is not None:
             known[one.method, one.rollouts_per_row] = KnownWorth(one.value.worth, YOURS)
     return known

@@ -30,20 +30,21 @@ _PHASE_LOOKS = (
 
 def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, Figure]:
     """The figures of a comparison by name; those whose data the results don't hold are left out."""
+    measure = MEASURES[comparison.measure]
     levels = {
-        name: 100.0 * speedup.threshold
+        name: measure.scale * speedup.threshold
         for name, speedup in summaries[0].speedups.items()
         if speedup.learned
     }
 
     figures = {}
     with style():
-        figures["accuracy"] = _lines(
+        figures[measure.noun] = _lines(
             comparison,
-            title="Accuracy over training time",
-            unit=f"{MEASURES[comparison.measure]} (%)",
-            values_of=lambda curves: 100.0 * curves.accuracy,
-            least_span=20.0,
+            title=f"{measure.noun.capitalize()} over training time",
+            unit=measure.label,
+            values_of=lambda curves: measure.scale * curves.accuracy,
+            least_span=20.0 if measure.is_share else 0.0,
             levels=levels,
         )
         figures["seconds_per_step"] = _seconds_per_step(comparison, summaries)
@@ -68,9 +69,11 @@ def describe(name: str, comparison: Comparison) -> str:
     if seeds > 1:
         lines = f"Line: mean over {seeds} seeds; band: 95 % by Student's t over seeds."
 
+    measure = MEASURES[comparison.measure]
+    unit = ", %" if measure.is_share else ""
     captions = {
-        "accuracy": f"Accuracy ({MEASURES[comparison.measure]}, %) over training time. {lines}"
-        " Across: 99 % of the best of the arm to compare with.",
+        measure.noun: f"{measure.noun.capitalize()} ({measure.words}{unit}) over training time."
+        f" {lines} Across: 99 % of the {measure.goal} of the arm to compare with.",
         "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
         " and seeds.",
         "length": f"Completion length in tokens over training time. {lines}",

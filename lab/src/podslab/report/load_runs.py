@@ -8,10 +8,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from podslab.comparison.comparison import RunKey, read_comparison
 from podslab.comparison.decision import DECISION
 from podslab.engine.folder import ARMS_PLAN, TUNING
-from podslab.evaluation.records import Evaluation, evaluations
+from podslab.evaluation.records import MEAN_REWARD, Evaluation, evaluations
 from podslab.statistics.curves import ArmCurves, Clock, check_points, share_passed
 from podslab.training.config_file import parse_options
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -58,7 +60,7 @@ class Comparison:
 
     Args:
         title: What was compared.
-        measure: One of `ACCURACIES` in podslab.evaluation.records.
+        measure: One of `ACCURACIES` in podslab.evaluation.records, or `MEAN_REWARD`.
         arms: The arms, in the order in which they are shown.
         references: The names of the arms that others are measured against.
         clock: What modelled times are computed by; None for measured time.
@@ -143,12 +145,19 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     if choices.clock is None:
         notes += _hardware(runs)
 
+    measure = _measure(runs, choices.measure)
+    if measure == MEAN_REWARD:
+        notes.append(
+            "rewards are not all 0 or 1, so their mean is compared; a rise is that from the first"
+            " measurement to the best one"
+        )
+
     all_began_untrained = all(run.evaluations[0].step == 0 for run in runs)
     return Comparison(
         title=title,
         details=details,
-        measure=choices.measure,
-        arms=tuple(_arm(of_arm, choices.measure, choices.clock) for of_arm in runs_by_arm.values()),
+        measure=measure,
+        arms=tuple(_arm(of_arm, measure, choices.clock) for of_arm in runs_by_arm.values()),
         references=_references(choices.references, list(runs_by_arm)),
         clock=choices.clock,
         base="own" if all_began_untrained else "unknown",
@@ -346,6 +355,14 @@ def _one_of_each(
     return of_whole_seeds
 
 
+def _measure(runs: Sequence[Run], asked: str) -> str:
+    """The measure that was asked for; the mean reward for answers that are not right or wrong."""
+    points = [point for run in runs for point in run.evaluations]
+    if asked == "answer_accuracy" and not all(point.is_right_or_wrong for point in points):
+        return MEAN_REWARD
+    return asked
+
+
 def _references(asked: Sequence[str], arms: Sequence[str]) -> tuple[str, ...]:
     """The arms to measure against: those that were asked for, each once, or the usual ones."""
     for name in asked:
@@ -382,6 +399,11 @@ def _arm(runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
     """The arm that these runs are, one for each seed."""
     name = runs[0].arm
     curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
+    if np.isnan(curves.accuracy).all():
+        raise InvalidInputError(
+            f"arm {name!r} has no {measure} at any evaluation: no answer could be scored, or it"
+            " was not measured"
+        )
     if clock is not None:
         shares_S_T = [_shares_passed(run) for run in runs]
         curves = curves.replay(_clock_of_passes(clock, runs), shares_S_T)

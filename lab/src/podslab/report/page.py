@@ -12,7 +12,7 @@ from typing import Any
 
 from podslab.report.figures import describe
 from podslab.report.load_runs import Comparison
-from podslab.report.summary import ArmSummary, heading, headline, table_rows, verdicts
+from podslab.report.summary import MEASURES, ArmSummary, heading, headline, table_rows, verdicts
 
 _HERE = Path(__file__).parent
 
@@ -65,6 +65,7 @@ def section(
 
     return {
         "heading": heading(comparison),
+        "measure": MEASURES[comparison.measure],
         "headline": headline(comparison, summaries),
         "details": comparison.details,
         "modelled": None if comparison.clock is None else str(comparison.clock),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from podslab.durations import duration
+from podslab.evaluation.records import MEAN_REWARD
 from podslab.report.load_runs import Arm, Comparison
 from podslab.statistics.curves import Floats
 from podslab.statistics.speedup import (
@@ -24,10 +25,53 @@ from podslab.statistics.speedup import (
 NOT_REACHED = "not reached"
 NOT_LEARNED = "nothing learned"
 UNKNOWN = "—"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The words and the numbers of a measure.
+
+    Args:
+        words: What is measured.
+        noun: What its values are.
+        goal: What of the reference's curve the 99 % of a speed-up are of.
+        is_share: Whether values are in 0..1, and written in %. Others may begin anywhere, so that
+            only their rise has a share.
+    """
+
+    words: str
+    noun: str = "accuracy"
+    goal: str = "best"
+    is_share: bool = True
+
+    @property
+    def label(self) -> str:
+        """The words, with the unit if there is one."""
+        return f"{self.words} (%)" if self.is_share else self.words
+
+    @property
+    def scale(self) -> float:
+        """What values are multiplied by where they are drawn."""
+        return 100.0 if self.is_share else 1.0
+
+    def rounded(self, value: float) -> str:
+        """A value for a headline."""
+        return _rounded(value) if self.is_share else f"{value:.2f}"
+
+    def estimated(self, estimate: Estimate | None) -> str:
+        """An estimate with its error."""
+        return percent(estimate) if self.is_share else reward(estimate)
+
+    def change(self, value: float) -> str:
+        """A change of a value."""
+        return f"{100 * value:.3g} points" if self.is_share else f"{value:.3g}"
+
+
 MEASURES = {
-    "answer_accuracy": "answers right",
-    "format_accuracy": "in the asked format",
-    "both_accuracy": "right and in the asked format",
+    "answer_accuracy": Measure("answers right"),
+    "format_accuracy": Measure("in the asked format"),
+    "both_accuracy": Measure("right and in the asked format"),
+    MEAN_REWARD: Measure("mean reward", noun="reward", goal="rise", is_share=False),
 }
 #: How often a bootstrap interval of a mean over so few seeds covers the truth, in %; simulated.
 COVERED = {2: 50, 3: 75, 4: 80}
@@ -83,6 +127,7 @@ def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
     def mean_at(values_S_T: Floats, point: int) -> float:
         return float(mean_over_seeds(values_S_T)[point])
 
+    of_rise = not MEASURES[comparison.measure].is_share
     training_seconds = mean_at(curves.seconds, end)
     steps = mean_at(curves.steps, end)
     return ArmSummary(
@@ -100,7 +145,8 @@ def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
         generated=_none_if_nan(mean_at(curves.generated, end)),
         trained=_none_if_nan(mean_at(curves.trained, end)),
         speedups={
-            name: speed_up(comparison.arm(name).curves, curves) for name in comparison.references
+            name: speed_up(comparison.arm(name).curves, curves, of_rise=of_rise)
+            for name in comparison.references
         },
     )
 
@@ -139,12 +185,13 @@ def table_rows(
 ) -> list[tuple[str, list[str]]]:
     """The table of a report: (what, one text for each arm)."""
     time = "modelled " if comparison.clock else ""
+    measure = MEASURES[comparison.measure]
     rows: list[Row] = [
         ("seeds", lambda s: str(len(s.seeds))),
-        ("accuracy at the start", lambda s: percent(s.base)),
-        ("best accuracy", lambda s: percent(s.peak)),
+        (f"{measure.noun} at the start", lambda s: measure.estimated(s.base)),
+        (f"best {measure.noun}", lambda s: measure.estimated(s.peak)),
         (f"{time}time of the best", lambda s: duration(s.peak_seconds)),
-        ("accuracy at the end", lambda s: percent(s.final)),
+        (f"{measure.noun} at the end", lambda s: measure.estimated(s.final)),
         (f"{time}training time", lambda s: duration(s.training_seconds)),
         ("steps", lambda s: f"{s.steps:,.0f}"),
         (f"{time}seconds per step", lambda s: digits(s.seconds_per_step)),
@@ -153,12 +200,12 @@ def table_rows(
         ("rollouts trained", lambda s: count(s.trained)),
     ]
     for reference in comparison.references:
-        rows += _speedup_rows(reference, time)
+        rows += _speedup_rows(reference, time, measure)
 
     return [(name, [text(summary) for summary in summaries]) for name, text in rows]
 
 
-def _speedup_rows(reference: str, time: str) -> list[Row]:
+def _speedup_rows(reference: str, time: str, measure: Measure) -> list[Row]:
     def cell(summary: ArmSummary, text: Callable[[Speedup], str]) -> str:
         speedup = summary.speedups[reference]
         return text(speedup) if speedup.learned else NOT_LEARNED
@@ -167,7 +214,7 @@ def _speedup_rows(reference: str, time: str) -> list[Row]:
         return lambda s: "reference" if s.arm == reference else cell(s, text)
 
     return [
-        (f"{time}time to 99 % of {reference}'s best", lambda s: cell(s, _time_to_reach)),
+        (f"{time}time to 99 % of {reference}'s {measure.goal}", lambda s: cell(s, _time_to_reach)),
         (f"{time}speed-up over {reference}", against(speed)),
         ("  95 % interval over seeds", against(interval)),
         ("  median over seeds", against(median)),
@@ -185,33 +232,35 @@ def headline(comparison: Comparison, summaries: Sequence[ArmSummary]) -> tuple[s
     others = [summary for summary in summaries if summary.arm not in comparison.references]
     shown = max(others or summaries, key=lambda s: (s.arm == "pods", s.peak.mean))
 
-    ends = [_rounded(shown.final.mean)]
+    measure = MEASURES[comparison.measure]
+    ends = [measure.rounded(shown.final.mean)]
     if shown.base is not None:
-        ends.insert(0, _rounded(shown.base.mean))
+        ends.insert(0, measure.rounded(shown.base.mean))
 
     clock = "modelled training time" if comparison.clock else "training time"
     words = (
-        f"{shown.arm}: {MEASURES[comparison.measure]}, in {shown.steps:,.0f} steps"
+        f"{shown.arm}: {measure.words}, in {shown.steps:,.0f} steps"
         f" ({duration(shown.training_seconds)} of {clock})"
     )
     if shown.base is None:
         words += "; the untrained model was not evaluated"
     if not shown.rise.learned:
-        words += f". {_not_learned(shown)}"
+        words += f". {_not_learned(shown, measure)}"
     return " → ".join(ends), f"{words}."
 
 
-def _not_learned(summary: ArmSummary) -> str:
+def _not_learned(summary: ArmSummary, measure: Measure) -> str:
     return (
-        f"{summary.arm} did not learn: its best is {100 * summary.rise.size:.3g} points above its"
-        f" start, and up to {100 * summary.rise.noise:.3g} points may be noise"
+        f"{summary.arm} did not learn: its best is {measure.change(summary.rise.size)} above its"
+        f" start, and up to {measure.change(summary.rise.noise)} may be noise"
     )
 
 
 def verdicts(comparison: Comparison, summaries: Sequence[ArmSummary]) -> list[tuple[str, str]]:
     """The references that did not learn, then the speed-up of each arm over the others."""
+    measure = MEASURES[comparison.measure]
     pairs = [
-        (NOT_LEARNED, f"{_not_learned(summary)}: there is nothing to reach.")
+        (NOT_LEARNED, f"{_not_learned(summary, measure)}: there is nothing to reach.")
         for summary in summaries
         if summary.arm in comparison.references and not summary.rise.learned
     ]
@@ -228,7 +277,7 @@ def verdicts(comparison: Comparison, summaries: Sequence[ArmSummary]) -> list[tu
 
 def heading(comparison: Comparison) -> str:
     """The title, the measure, and a warning if times are modelled."""
-    text = f"{comparison.title}: {MEASURES[comparison.measure]}"
+    text = f"{comparison.title}: {MEASURES[comparison.measure].words}"
     return f"{text} — modelled time" if comparison.clock else text
 
 
@@ -314,6 +363,18 @@ def percent(estimate: Estimate | None) -> str:
         return UNKNOWN
     error = "" if estimate.error is None else f" ± {100 * estimate.error:.2f}"
     return f"{100 * estimate.mean:.2f}{error} %"
+
+
+def reward(estimate: Estimate | None) -> str:
+    """-4.018 ± 0.030.
+
+    >>> reward(Estimate(-4.0175, 0.0297, 4))
+    '-4.018 ± 0.030'
+    """
+    if estimate is None:
+        return UNKNOWN
+    error = "" if estimate.error is None else f" ± {estimate.error:.3f}"
+    return f"{estimate.mean:.3f}{error}"
 
 
 def memory(size: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from podslab.evaluation.records import Evaluation
+from podslab.evaluation.records import MEAN_REWARD, Evaluation
 from podsrl.errors import InvalidInputError
 
 Floats = npt.NDArray[np.float64]
@@ -74,9 +74,9 @@ class ArmCurves:
         steps: The optimiser steps until the evaluation.
         seconds: The training time until then.
         generated, trained: The numbers of rollouts until then.
-        accuracy: In 0..1, a mean over repeats.
+        accuracy: In 0..1, a mean over repeats; or a mean reward, which may be any number.
         length: In tokens, a mean over repeats.
-        answers: How many were graded for each accuracy (problems x repeats).
+        answers: How many were graded for each accuracy (problems x repeats); NaN for a reward.
     """
 
     arm: str
@@ -106,7 +106,12 @@ class ArmCurves:
             trained=table(lambda evaluation: evaluation.rollouts_trained),
             accuracy=table(lambda evaluation: evaluation.mean(measure)),
             length=table(lambda evaluation: evaluation.mean("mean_length")),
-            answers=table(lambda evaluation: evaluation.problems * evaluation.repeats),
+            # Only of rights and wrongs it is known how far chance moves their share.
+            answers=table(
+                lambda evaluation: (
+                    np.nan if measure == MEAN_REWARD else evaluation.problems * evaluation.repeats
+                )
+            ),
         )
 
     def replay(self, clock: Clock, passed_S_T: npt.ArrayLike = 1.0) -> "ArmCurves":

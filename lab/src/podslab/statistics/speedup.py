@@ -42,7 +42,7 @@ class Speedup:
     Args:
         learned: Whether the reference learned (`rise`). If it did not, there is nothing to reach:
             no time, no ratio and no interval is given.
-        threshold: 0.99 x the best mean accuracy of the reference.
+        threshold: 0.99 x the best mean accuracy of the reference, or as `speed_up` says of a rise.
         paired: Whether seeds were resampled in pairs (both arms have the same ones).
         reference_seconds, seconds: The time of the first evaluation at or above the threshold;
             None: not reached.
@@ -200,7 +200,12 @@ def _noise_between_seeds(
     return float(min(pooled, at_best))
 
 
-def speed_up(reference: ArmCurves, arm: ArmCurves, caught_up: float = CAUGHT_UP) -> Speedup:
+def speed_up(
+    reference: ArmCurves,
+    arm: ArmCurves,
+    caught_up: float = CAUGHT_UP,
+    of_rise: bool = False,
+) -> Speedup:
     """The speed-up of an arm over the reference, with a bootstrap interval over seeds.
 
     t_ref / t_arm, where t is the time of the first evaluation with a mean accuracy over seeds of at
@@ -208,17 +213,23 @@ def speed_up(reference: ArmCurves, arm: ArmCurves, caught_up: float = CAUGHT_UP)
     is the definition in the authors' scripts/plot.py (github.com/YixuanEvenXu/pods). The interval
     is the percentile one of `scipy.stats.bootstrap`, with a fixed seed. `caught_up` is another
     share of the reference's best accuracy in place of 0.99.
+
+    With `of_rise` the threshold is start + 0.99 x (best - start), where the start is the
+    reference's first evaluation. Rewards need it, as they may begin anywhere: with a negative best,
+    0.99 x the best lies above the best.
     """
     reference_seeds = np.arange(len(reference.seeds))
     arm_seeds = np.arange(len(arm.seeds))
-    of_all = _times_to_reach(reference, arm, reference_seeds, arm_seeds, caught_up)
+    of_all = _times_to_reach(reference, arm, reference_seeds, arm_seeds, caught_up, of_rise)
     threshold = float(of_all.threshold_B[0])
     paired = reference.seeds == arm.seeds
     if not rise(reference).learned:
         return Speedup(learned=False, threshold=threshold, paired=paired)
 
     def ratio_of(reference_seeds: Any, arm_seeds: Any) -> Floats:
-        return _times_to_reach(reference, arm, reference_seeds, arm_seeds, caught_up).ratio_B
+        return _times_to_reach(
+            reference, arm, reference_seeds, arm_seeds, caught_up, of_rise
+        ).ratio_B
 
     low, high, reached = _interval(reference_seeds, arm_seeds, ratio_of, paired)
     by_seed: list[float | None] = []
@@ -254,12 +265,22 @@ class _Times(NamedTuple):
 
 
 def _times_to_reach(
-    reference: ArmCurves, arm: ArmCurves, reference_seeds: Any, arm_seeds: Any, caught_up: float
+    reference: ArmCurves,
+    arm: ArmCurves,
+    reference_seeds: Any,
+    arm_seeds: Any,
+    caught_up: float,
+    of_rise: bool,
 ) -> _Times:
     """The times of samples of seeds, given by their places, shape (B, S); (S,) for one sample."""
     seconds_B_T, accuracy_B_T = _means(reference, reference_seeds)
     trained_B_T = np.where(seconds_B_T > 0, accuracy_B_T, -np.inf)
-    threshold_B = caught_up * np.nanmax(trained_B_T, axis=-1)
+    best_B = np.nanmax(trained_B_T, axis=-1)
+    threshold_B = caught_up * best_B
+    if of_rise:
+        # A sample that only falls is at its best there, and not below it.
+        start_B = _start(accuracy_B_T)
+        threshold_B = np.minimum(start_B + caught_up * (best_B - start_B), best_B)
 
     reference_B = _first(seconds_B_T, accuracy_B_T, threshold_B)
     arm_B = _first(*_means(arm, arm_seeds), threshold_B)
@@ -271,6 +292,13 @@ def _means(curves: ArmCurves, index: Any) -> tuple[Floats, Floats]:
     """Mean times and accuracies, shape (B, T), of samples of seeds; one sample needs no axis B."""
     index = np.atleast_2d(index).astype(np.intp)
     return mean_over_seeds(curves.seconds[index]), mean_over_seeds(curves.accuracy[index])
+
+
+def _start(accuracy_B_T: Floats) -> Floats:
+    """The accuracy at the first evaluation that has one."""
+    first_B = np.argmax(~np.isnan(accuracy_B_T), axis=-1)
+    start_B_1 = np.take_along_axis(accuracy_B_T, first_B[:, None], axis=-1)
+    return start_B_1[:, 0]
 
 
 def _first(seconds_B_T: Floats, accuracy_B_T: Floats, threshold_B: Floats) -> Floats:

@@ -51,12 +51,17 @@ class Evaluator:
         """Measure the model after a step; the main process records."""
         if not self.rows:
             return
-        scores = self._measure()
+        sampling = self.spec.evaluation_sampling
+        scores = self._measure(sampling, self.spec.run.evaluation_repeats)
         self.scores[step] = scores
-        if self.trainer.accelerator.is_main_process:
-            append_evaluation(self.run, self._as_record(step, scores))
+        likeliest = None
+        if self.spec.run.evaluation_greedy:
+            likeliest = self._measure(replace(sampling, temperature=0.0), repeats=1)
 
-    def _as_record(self, step: int, scores: Scores) -> Evaluation:
+        if self.trainer.accelerator.is_main_process:
+            append_evaluation(self.run, self._as_record(step, scores, likeliest))
+
+    def _as_record(self, step: int, scores: Scores, likeliest: Scores | None) -> Evaluation:
         run = self.spec.run
         return Evaluation(
             **self.trainer.progress(step),
@@ -69,9 +74,10 @@ class Evaluator:
             both_accuracy=scores.both_accuracy,
             mean_length=scores.mean_length,
             rewards=scores.rewards,
+            greedy_rewards=[reward for (reward,) in likeliest.rewards] if likeliest else (),
         )
 
-    def _measure(self) -> Scores:
+    def _measure(self, sampling: Sampling, repeats: int) -> Scores:
         """Every process samples and grades its share of the problems."""
         trainer = self.trainer
         rank = trainer.accelerator.process_index
@@ -90,8 +96,8 @@ class Evaluator:
                 tokenizer=trainer.processing_class,
                 task=self.task,
                 rows=padded_share,
-                repeats=self.spec.run.evaluation_repeats,
-                sampling=self._sampling_of(rank),
+                repeats=repeats,
+                sampling=replace(sampling, seed=sampling.seed + rank),  # other random numbers
                 progress=self.progress if rank == 0 else iter,
             )
 
@@ -100,8 +106,3 @@ class Evaluator:
         places = [place for first in range(world) for place in range(first, len(self.rows), world)]
         in_order = sorted(zip(places, gathered, strict=True), key=lambda pair: pair[0])
         return score([graded_K for _, graded_K in in_order])
-
-    def _sampling_of(self, rank: int) -> Sampling:
-        """The sampling of a process, with other random numbers than the others."""
-        sampling = self.spec.evaluation_sampling
-        return replace(sampling, seed=sampling.seed + rank)

@@ -79,6 +79,7 @@ class Preview:
         args = spec.training
         run = spec.run
         passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
+        each = f" on each of {self.processes} processes" if self.processes > 1 else ""
         options = f" {run.task_options}" if run.task_options else ""
 
         lines = [
@@ -87,9 +88,10 @@ class Preview:
             f"generate    {self.prompts} prompts x {args.num_rollouts} rollouts ="
             f" {self.rollouts} rollouts",
             f"keep        {self._kept(spec)}: the update sees {self.rows} rows",
-            f"update      {self.micro_batches} micro-batches of"
-            f" {args.per_device_train_batch_size} rows x {self.processes} processes{passes};"
-            f" {self.updates_per_generation} optimiser step(s) per generation",
+            f"update      {_counted(self.micro_batches, 'micro-batch', 'micro-batches')} of"
+            f" {args.per_device_train_batch_size} rows{each}{passes};"
+            f" {_counted(self.updates_per_generation, 'optimiser step', 'optimiser steps')}"
+            " per generation",
             f"length      {self._length(spec)}",
             f"evaluation  {_evaluations(spec)}",
             f"output      {args.output_dir}",
@@ -124,12 +126,18 @@ class Preview:
         return f"{length}, at most {limit}" if limit else length
 
 
+def _counted(number: int, one: str, several: str) -> str:
+    return f"1 {one}" if number == 1 else f"{number} {several}"
+
+
 def _evaluations(spec: Spec) -> str:
     run = spec.run
     if not run.evaluation_problems:
         return "none"
 
     what = f"{run.evaluation_problems} problems x {run.evaluation_repeats}"
+    if run.evaluation_greedy:
+        what += " and the likeliest answer"
     when = "before and after"
     if run.evaluations:
         when += f", at {run.evaluations} points of the budget"

@@ -64,6 +64,9 @@ class RunArguments:
     evaluation_split: str = described("test", "Split to evaluate on.")
     evaluation_problems: int = described(200, "Held-out problems per evaluation; 0: no evaluation.")
     evaluation_repeats: int = described(1, "Completions per problem and evaluation (k).")
+    evaluation_greedy: bool = described(
+        False, "In evaluations, also grade the likeliest completion of each problem."
+    )
     evaluations: int | None = described(
         None,
         "Evaluate this many times, evenly over max_steps, max_training_seconds, max_rollouts or"

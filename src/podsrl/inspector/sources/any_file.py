@@ -26,10 +26,9 @@ class AnyFiles(ForeignSource):
     def files(self) -> list[RolloutFile]:
         """The files, those whose names are numbers by number."""
         found = _files(self.path)
-        written_in_place = [path for path in found if path.suffix != ".jsonl"]
-        settled = listed(written_in_place, settled=True)
-        grown = listed([path for path in found if path.suffix == ".jsonl"])
-        return sorted([*settled, *grown], key=lambda file: _order(file.path))
+        whole = listed([path for path in found if path.suffix != ".jsonl"], in_place=True)
+        of_lines = listed([path for path in found if path.suffix == ".jsonl"])
+        return sorted([*whole, *of_lines], key=lambda file: _order(file.path))
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """The rows of a file, by what their fields mean in the first ones."""

@@ -15,7 +15,7 @@ from podsrl.inspector.keeping import Keep
 from podsrl.inspector.reading import first_rows
 
 #: A file that was changed so recently may still be being written.
-_SETTLED_SECONDS = 0.5
+SETTLED_SECONDS = 0.5
 #: A source that wrote nothing for so many seconds is called stopped.
 QUIET_SECONDS = 900
 
@@ -26,6 +26,13 @@ class RolloutFile(NamedTuple):
     path: Path
     modified: int  # nanoseconds
     size: int
+    in_place: bool = False  # a part of it, as there is while it is written, can't be read
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it can be read: it was not changed just now, be it by a clock that is ahead."""
+        age = time.time() - self.modified / 1e9
+        return not self.in_place or abs(age) >= SETTLED_SECONDS
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,12 @@ class Source(ABC):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key that tells it from all other sources."""
-        return (str(self.path),)
+        """The key that tells it from all other sources, whichever link leads to it."""
+        return (str(self.path.resolve()),)
 
     @abstractmethod
     def files(self) -> list[RolloutFile]:
-        """The files with rollouts that are there now and whole, by step."""
+        """The files with rollouts that are there now, by step."""
 
     @abstractmethod
     def check(self) -> None:
@@ -128,7 +135,8 @@ class ForeignSource(Source):
 
     def check(self) -> None:
         """Read the beginning of the first file."""
-        for file in self.files()[:1]:
+        settled = [file for file in self.files() if file.is_settled]
+        for file in settled[:1]:
             next(iter(self.rollouts(file.path)), None)
 
     def progress(self) -> Progress:
@@ -216,15 +224,14 @@ def number_at_end(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def listed(files: Sequence[Any], settled: bool = False) -> list[RolloutFile]:
+def listed(files: Sequence[Any], in_place: bool = False) -> list[RolloutFile]:
     """Directory entries or paths as files of rollouts, without those that were deleted.
 
     Args:
         files: The entries.
-        settled: Whether to leave out those that are being written to, because a part of such a
-            file can't be read.
+        in_place: Whether a part of such a file can't be read, so that one that is being written
+            to is to be waited for.
     """
-    now = time.time()
     found = []
     for file in files:
         try:
@@ -232,8 +239,7 @@ def listed(files: Sequence[Any], settled: bool = False) -> list[RolloutFile]:
         except FileNotFoundError:  # deleted meanwhile
             continue
         path = Path(file.path) if isinstance(file, os.DirEntry) else Path(file)
-        if not settled or now - status.st_mtime >= _SETTLED_SECONDS:
-            found.append(RolloutFile(path, status.st_mtime_ns, status.st_size))
+        found.append(RolloutFile(path, status.st_mtime_ns, status.st_size, in_place))
     return found
 
 

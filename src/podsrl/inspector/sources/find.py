@@ -1,6 +1,7 @@
 """Finding the sources in a path."""
 
 import difflib
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ def find_sources(paths: Sequence[Path], options: Options) -> list[Source]:
             source.name = _name(source, path, several=len(paths) > 1)
         found += of_path
 
+    found = _each_once(found)
     for place, source in enumerate(found):
         earlier = [other.name for other in found[:place]]
         if source.name in earlier:  # two folders of one name
@@ -44,15 +46,27 @@ def find_sources(paths: Sequence[Path], options: Options) -> list[Source]:
     return found
 
 
+def _each_once(sources: Sequence[Source]) -> list[Source]:
+    """The sources without second ways to one: a link, such as `latest`, gives way to the run."""
+
+    def is_by_link(source: Source) -> bool:
+        return source.path.absolute() != source.path.resolve()
+
+    chosen: dict[tuple[str, ...], Source] = {}
+    for source in sorted(sources, key=is_by_link):
+        chosen.setdefault(source.key, source)
+    return [source for source in sources if chosen[source.key] is source]
+
+
 def _name(source: Source, given: Path, several: bool) -> str:
-    """A run by its path below the folder that was given."""
-    path, given = source.path.resolve(), given.resolve()
-    below = path.relative_to(given)
+    """A run by its path below the folder that was given; links are named as they are."""
+    name = Path(os.path.abspath(given)).name
+    below = source.path.relative_to(given)
     if isinstance(source, TrackioTraces):
         below = below / source.run
     if not below.parts:
-        return path.name
-    return str(Path(given.name) / below) if several else str(below)
+        return name
+    return str(Path(name) / below) if several else str(below)
 
 
 def _sources_of(path: Path, options: Options) -> list[Source]:
@@ -121,8 +135,8 @@ def _detect(folder: Path, options: Options) -> list[Source] | None:
         return [SlimeDump(slime, options)]
     if runs := trackio_runs(folder, options):
         return list(runs)
-    logs = [Path(entry.path) for entry in entries(folder) if entry.name.endswith(".eval")]
-    if logs:
+    logs = [Path(entry.path) for entry in entries(folder) if entry.is_file()]
+    if logs := [path for path in logs if inspect_log.is_inspect(path)]:
         return [inspect_log.InspectLog(path, options) for path in logs]
     if (folder / "results.jsonl").is_file():  # verifiers' before 0.4
         return [AnyFiles(folder / "results.jsonl", options)]
@@ -151,7 +165,7 @@ def _below(folder: Path, options: Options) -> list[Source]:
                 waiting.append(child)
             else:
                 found += sources
-    return sorted(found, key=lambda source: [_by_number(word) for word in source.key])
+    return sorted(found, key=lambda source: _by_number(str(source.path)))
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:

@@ -6,6 +6,7 @@ and no answer, or numbers.
 """
 
 import json
+import re
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -40,7 +41,7 @@ class InspectLog(KnownFormat):
 
     def files(self) -> list[RolloutFile]:
         """The log."""
-        return listed([self.path], settled=True)
+        return listed([self.path], in_place=True)
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """The samples, in the order of their ids and epochs."""
@@ -70,9 +71,12 @@ def is_inspect(path: Path) -> bool:
         return True
     if path.suffix != ".json":
         return False
-    with path.open("rb") as file:
-        start = file.read(4_000)
-    return b'"eval"' in start and b'"version"' in start
+    try:
+        with path.open("rb") as file:
+            start = file.read(4_000)
+    except OSError:
+        return False
+    return re.match(rb'\s*\{\s*"version"\s*:\s*\d', start) is not None and b'"eval"' in start
 
 
 def _score(score: Mapping[str, Any]) -> float | None:

@@ -4,9 +4,12 @@ A file is a dictionary with `rollout_id` and `samples`, each of which is a dicti
 `slime.utils.types.Sample`.
 """
 
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
+
+import numpy as np
 
 from podsrl.errors import InvalidInputError, needed
 from podsrl.inspector.sources.base import KnownFormat, RolloutFile, listed, numbered
@@ -32,7 +35,7 @@ class SlimeDump(KnownFormat):
 
     def files(self) -> list[RolloutFile]:
         """The files of training, in the order of their numbers."""
-        return listed(numbered(self.path, _FILE), settled=True)
+        return listed(numbered(self.path, _FILE), in_place=True)
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """slime's samples; the file is read without running any code that it may hold."""
@@ -41,19 +44,22 @@ class SlimeDump(KnownFormat):
 
         # Only plain values are unpickled: a file of strangers can't run code.
         try:
-            saved = torch.load(path, map_location="cpu", weights_only=True)
+            with torch.serialization.safe_globals(_numpys_values()):
+                saved = torch.load(path, map_location="cpu", weights_only=True)
             samples = saved["samples"]
         except Exception as error:
             raise InvalidInputError(
                 f"{path} is no file of slime's debug rollout data that can be read safely: {error}"
             ) from error
 
-        for sample in samples:
+        for saved_sample in samples:
+            sample = {name: _plain(value) for name, value in saved_sample.items()}
             metadata = sample.get("metadata") or {}
             reward = sample.get("reward")
             parts = {}
             if isinstance(reward, Mapping):
-                parts = {REWARD_PREFIX + str(k): v for k, v in reward.items() if is_number(v)}
+                reward = {str(name): _plain(value) for name, value in reward.items()}
+                parts = {REWARD_PREFIX + name: v for name, v in reward.items() if is_number(v)}
                 reward = reward.get("score", next(iter(parts.values()), None))
             yield self.as_said(
                 sample,
@@ -67,7 +73,7 @@ class SlimeDump(KnownFormat):
                     "tokens": sample.get("response_length"),
                     "cut_off": sample.get("status") == "truncated",
                     "token_logprobs": sample.get("rollout_log_probs"),
-                    "advantage": metadata.get("pods_advantage"),
+                    "advantage": _plain(metadata.get("pods_advantage")),
                     "kept": True if "pods_advantage" in metadata else None,
                     **parts,
                 },
@@ -78,5 +84,35 @@ def slime_folder(folder: Path) -> Path | None:
     """The folder with slime's files, if a folder is one or has one; a checkpoint is none."""
     if (folder / "rollout_data").is_dir():  # of --dump-details
         return folder / "rollout_data"
-    is_checkpoint = (folder / "trainer_state.json").exists() or folder.name.startswith("checkpoint")
-    return folder if not is_checkpoint and numbered(folder, _FILE) else None
+    return folder if any(map(_is_dump, numbered(folder, _FILE))) else None
+
+
+def _is_dump(path: Path) -> bool:
+    """Whether a file begins as slime's do, by what torch packed; a checkpoint has other names."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            [pickled] = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+            with archive.open(pickled) as file:
+                return b"samples" in file.read(200)
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile):
+        return False
+
+
+def _numpys_values() -> list[Any]:
+    """What torch may call to make scalars and arrays of numpy's numbers; it runs no other code.
+
+    Files of numpy 1 and 2 name the module differently. Arrays of objects are left out.
+    """
+    made = {"scalar": np.float64(0).__reduce__()[0], "_reconstruct": np.zeros(0).__reduce__()[0]}
+    named = [
+        (function, f"numpy.{core}.multiarray.{name}")
+        for name, function in made.items()
+        for core in ("core", "_core")
+    ]
+    numbers = {type(np.dtype(code)) for code in "?bhilqBHILQefd"}
+    return [*named, np.ndarray, np.dtype, *numbers]
+
+
+def _plain(value: Any) -> Any:
+    """A value of numpy's or torch's as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -73,18 +73,17 @@ class PrimeRun(KnownFormat):
         return None if self.options.fields.step else _number(file.path.parents[2].name)
 
     def rollouts(self, path: Path) -> Iterator[Mapping[str, Any]]:
-        """A rollout for each trace, with whether it was effective."""
+        """A rollout for each trace, with whether it was effective; so far none may be."""
         step = _number(path.parents[2].name)
         kept = set()
-        effective = [file for file in self._effective(step) if file.is_file()]
-        for file in effective:
+        for file in filter(Path.is_file, self._effective(step)):
             for episode in rows_of_file(file):
                 kept |= {trace.get("id") for trace in episode.get("traces") or ()}
 
         for episode in rows_of_file(path):
             for trace, rollout in rollouts_of_episode(episode):
                 rollout["step"] = step
-                rollout["kept"] = trace.get("id") in kept if effective else None
+                rollout["kept"] = trace.get("id") in kept
                 yield self.as_said(trace, rollout)
 
     def _effective(self, step: int) -> list[Path]:

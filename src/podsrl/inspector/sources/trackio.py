@@ -43,7 +43,7 @@ class TrackioTraces(KnownFormat):
     @property
     def key(self) -> tuple[str, ...]:
         """The database and the run."""
-        return (str(self.path), self.run)
+        return (*super().key, self.run)
 
     @property
     def notes_file(self) -> Path:

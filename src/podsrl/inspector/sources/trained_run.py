@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ class TrainedRun(Source):
         self.run = RunFolder(path)
         self._listings: dict[str, _Listing] = {}  # of each step's folder
         self._read = 0  # bytes of metrics.jsonl
+        self._last_line = b""  # of those
         self._last: dict[str, Any] = {}  # the newest value of each metric
         self._config: tuple[int, dict[str, Any]] = (0, {})
 
@@ -89,16 +91,22 @@ class TrainedRun(Source):
         path = self.path / "metrics.jsonl"
         if not path.is_file():
             return []
-        if path.stat().st_size < self._read:
-            self._read = 0
         with path.open("rb") as file:
+            # One that was cut since may have become longer again, with other lines.
+            file.seek(self._read - len(self._last_line))
+            if file.read(len(self._last_line)) != self._last_line:
+                self._read = 0
+                self._last_line = b""
             file.seek(self._read)
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
         self._read += len(whole)
 
+        lines = whole.splitlines(keepends=True)
+        if lines:
+            self._last_line = lines[-1]
         rows = []
-        for line in whole.splitlines():
+        for line in lines:
             try:
                 row = json.loads(line)
             except ValueError:  # it is told by who reads the run's metrics for a report
@@ -154,9 +162,8 @@ class TrainedRun(Source):
         """When the run wrote a metric or a rollout, in seconds since the epoch."""
         times = [0.0]
         for name in ("metrics.jsonl", "rollouts", "config.yaml"):
-            path = self.path / name
-            if path.exists():
-                times.append(path.stat().st_mtime)
+            with suppress(FileNotFoundError):
+                times.append((self.path / name).stat().st_mtime)
         return max(times)
 
     def _total_steps(self) -> int | None:
@@ -198,7 +205,7 @@ class WaitingFolder(Source):
     @property
     def key(self) -> tuple[str, ...]:
         """Another one than that of the run that begins in it."""
-        return ("waiting", str(self.path))
+        return ("waiting", *super().key)
 
     def files(self) -> list[RolloutFile]:
         """None."""

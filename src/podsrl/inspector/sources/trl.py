@@ -7,6 +7,7 @@ last generation before the step was logged.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,8 @@ class TrlCompletions(KnownFormat):
         self._functions: list[str] = []
 
     def files(self) -> list[RolloutFile]:
-        """The tables but those that changed just now, which TRL may still be writing."""
-        return listed(_tables(self.path), settled=True)
+        """The tables, which TRL writes in place."""
+        return listed(_tables(self.path), in_place=True)
 
     def step_of(self, file: RolloutFile) -> int | None:
         """The number in its name."""
@@ -103,7 +104,8 @@ def is_trl(path: Path) -> bool:
     return (
         bool(rows)
         and list(rows[0])[:3] == ["step", "prompt", "completion"]
-        and ("reward" not in rows[0])
+        and "advantage" in rows[0]
+        and "reward" not in rows[0]
     )
 
 
@@ -137,7 +139,7 @@ def _reward_columns(rows: Sequence[Mapping[str, Any]], path: Path) -> list[str]:
 def _total_steps(path: Path) -> int | None:
     """The steps that a run will have, as its newest checkpoint says."""
     checkpoints = [entry for entry in entries(path) if entry.name.startswith("checkpoint-")]
-    for entry in sorted(checkpoints, key=lambda one: -one.stat().st_mtime):
+    for entry in sorted(checkpoints, key=_saved, reverse=True):
         state = Path(entry.path) / "trainer_state.json"
         try:
             steps = json.loads(state.read_bytes()).get("max_steps")
@@ -145,3 +147,12 @@ def _total_steps(path: Path) -> int | None:
             continue
         return steps if isinstance(steps, int) and steps > 0 else None
     return None
+
+
+def _saved(checkpoint: "os.DirEntry[str]") -> tuple[float, int]:
+    """A key that sorts checkpoints by when they were saved; of one tick of the clock, by step."""
+    try:
+        saved = checkpoint.stat().st_mtime
+    except FileNotFoundError:  # the run has deleted it since it was listed
+        saved = 0.0
+    return saved, number_at_end(checkpoint.name) or 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from podsrl.errors import InvalidInputError
+from podsrl.inspector.fields import prompt_of_verl
 from podsrl.inspector.reading import first_rows, rows_of_file
 from podsrl.inspector.sources.base import KnownFormat, RolloutFile, listed, number_at_end, numbered
 from podsrl.rewards import is_number
@@ -31,8 +32,8 @@ class VerlDump(KnownFormat):
     }
 
     def files(self) -> list[RolloutFile]:
-        """The files but those that changed just now, which verl may still be writing."""
-        return listed(numbered(self.path, _FILE), settled=True)
+        """The files, which verl writes in place."""
+        return listed(numbered(self.path, _FILE), in_place=True)
 
     def step_of(self, file: RolloutFile) -> int | None:
         """The number in its name, unless the user named a field."""
@@ -50,8 +51,7 @@ class VerlDump(KnownFormat):
                 row,
                 {
                     "step": row.get("step", int(path.stem)),
-                    # "{uid of the prompt}_{session}_{index}"
-                    "group": str(row["uid"]).rsplit("_", 2)[0] if "uid" in row else None,
+                    "group": prompt_of_verl(row.get("uid")),
                     "prompt": row.get("input"),
                     "completion": row.get("output"),
                     "reward": row.get("score"),

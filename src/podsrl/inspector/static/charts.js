@@ -45,13 +45,14 @@ function ticks(values) {
 
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** Forget the charts of a view that is left. */
+/** Forget the charts that are not on the page, or not any more. */
 function forgetCharts() {
   for (const drawn of drawnCharts) {
+    if (drawn.plot.root.isConnected) continue;
     drawn.watch.disconnect();
     drawn.plot.destroy();
+    drawnCharts.delete(drawn);
   }
-  drawnCharts.clear();
 }
 
 /** Whether a reader looks at a part of a curve, which a new step should not take away. */

@@ -24,6 +24,13 @@ function button(text, does, className) {
   return made;
 }
 
+/** What can be unfolded, and stays so under its name when the view is drawn anew. */
+function details(name, className, summary, ...children) {
+  const made = element("details", className, element("summary", "", summary), ...children);
+  made.dataset.name = name;
+  return made;
+}
+
 /** A choice among [value, text] pairs. */
 function choice(id, label, options, chosen, does) {
   const select = element("select");
@@ -77,10 +84,25 @@ function readable(prompt) {
   return shown.trim() || prompt.trim();
 }
 
-/** A completion without the marks that end it. */
+const MARK = new RegExp(`^(?:${SPECIAL})$`);
+const LONGEST_MARK = 44; // characters
+
+/** A completion without the marks that end it; each of its characters is looked at a few times. */
 function withoutEnd(completion) {
-  return completion.replace(new RegExp(String.raw`(?:\s*(?:${SPECIAL}))+\s*$`), "");
+  let isMarked = false;
+  let end = completion.length;
+  for (;;) {
+    while (end && /\s/.test(completion[end - 1])) end--;
+    const tail = completion.slice(Math.max(0, end - LONGEST_MARK), end);
+    const mark = tail.slice(tail.lastIndexOf(tail.endsWith("]") ? "[" : "<"));
+    if (!MARK.test(mark)) return isMarked ? completion.slice(0, end) : completion;
+    isMarked = true;
+    end -= mark.length;
+  }
 }
+
+/** The characters of a text as the server counts them: an emoji is one, and two units of a string. */
+const charactersOf = (text) => Array.from(text);
 
 /** The first characters of a text, on one line. */
 function short(text, length) {

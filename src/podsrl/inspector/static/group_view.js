@@ -11,6 +11,7 @@ async function groupView(state, run, step, number_) {
   const kept = data.rollouts.map((rollout) => rollout.kept);
   const sides = outcomes(rewards);
   const at = data.groups.indexOf(data.group);
+  const cards = element("div", "cards");
 
   const view = element("div", "group");
   view.append(stepLine(state, data, (to) => groupAddress(data.run, to, data.group)));
@@ -32,7 +33,7 @@ async function groupView(state, run, step, number_) {
       `${kept.filter(Boolean).length} of ${plural(kept.length, "rollout")} ${keptWord(data.run, true)} · mean reward `
         + `${number(mean(rewards))} · of these ${number(mean(rewards.filter((_, i) => kept[i])))}`,
     ),
-    dots(rewards, kept, (place) => showCard(place)),
+    dots(rewards, kept, (place) => showCard(cards, place)),
     KEY(data.run),
     element(
       "div", "controls",
@@ -51,7 +52,6 @@ async function groupView(state, run, step, number_) {
   );
   const texts = data.rollouts.map((rollout) => withoutEnd(rollout.completion ?? ""));
   const compare = comparison(texts, sides);
-  const cards = element("div", "cards");
   const draw = (items) => {
     for (const item of items) cards.append(rolloutCard(data, item, sides, texts, compare));
   };
@@ -161,9 +161,9 @@ function rolloutCard(data, item, sides, texts, compare) {
   card.append(...[factsOf(data, item, keptOf), partsOf(rollout), imagesOf(rollout)].filter(Boolean));
 
   const turns = rollout.turns && readTurns(rollout.turns);
-  if (turns) {
-    card.append(turnsOf(turns));
-  } else {
+  if (turns) card.append(turnsOf(turns));
+  if (rollout.turns_length !== null) card.append(cutTurns(rollout, turns));
+  if (!turns || rollout.turns_length !== null) {
     const text = element("div", "text");
     text.dir = "auto";
     const marked = groupChoice.differences && other !== null;
@@ -174,7 +174,7 @@ function rolloutCard(data, item, sides, texts, compare) {
     } else {
       text.append(visible(texts[place]));
     }
-    const cut = rollout.length > (rollout.completion ?? "").length;
+    const cut = rollout.length > charactersOf(rollout.completion ?? "").length;
     const more = cut && (async () => {
       const words = { run: data.run, step: data.step, group: data.group, rollout: rollout.rollout };
       text.textContent = visible((await ask("text", words)).text);
@@ -184,7 +184,7 @@ function rolloutCard(data, item, sides, texts, compare) {
       const jump = link(`#rollout-${data.rollouts[other].rollout}`, "", `rollout ${data.rollouts[other].rollout}`);
       jump.addEventListener("click", (event) => {
         event.preventDefault();
-        showCard(other);
+        showCard(card.closest(".cards"), other);
       });
       card.append(element("p", "compared", "differs from ", jump, ", the nearest of the other outcome"));
     }
@@ -228,8 +228,17 @@ function readTurns(text) {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // longer than what a page gets
+    return null; // another program's own text
   }
+}
+
+/** What is said where a rollout has more turns than a page gets; its last message follows. */
+function cutTurns(rollout, turns) {
+  const first = turns.length ? `the first ${plural(turns.length, "turn")} of it` : "none of its turns";
+  return element(
+    "p", "note",
+    `This conversation has ${count(rollout.turns_length)} characters: the page holds ${first}, and its last message.`,
+  );
 }
 
 /** The turns of a rollout with tools; what tools return is folded. */
@@ -247,7 +256,7 @@ function turnsOf(turns) {
   };
   for (const turn of turns) {
     if (turn.role === "tool") {
-      const cut = turn.length ? `, first ${count((turn.text ?? "").length)} of ${count(turn.length)} characters` : "";
+      const cut = turn.length ? `, first ${count(charactersOf(turn.text ?? "").length)} of ${count(turn.length)} characters` : "";
       add("returns", `${turn.name ?? "tool"} returned${cut}`, turn.text ?? "", true);
       continue;
     }
@@ -258,9 +267,9 @@ function turnsOf(turns) {
   return box;
 }
 
-/** Bring the card of a rollout into view. */
-function showCard(place) {
-  for (const card of document.querySelectorAll(".cards article")) {
+/** Bring the card of a rollout into view, among the cards of its group. */
+function showCard(cards, place) {
+  for (const card of cards.querySelectorAll("article")) {
     const isIt = card.dataset.places.split(" ").includes(String(place));
     card.classList.toggle("found", isIt);
     if (isIt) card.scrollIntoView({ block: "center" });

@@ -5,6 +5,7 @@ const SECONDS = 2; // between two looks for something new
 let state = null;
 let around = {}; // the steps and prompts beside what is shown
 let drawing = 0;
+let drawnVersion = null; // of the state that the page shows
 
 /** The view that the address names: its name, its words, and its filters. */
 function place() {
@@ -28,12 +29,16 @@ async function viewOf({ name, rest, words }) {
   return runView(state);
 }
 
-/** Draw the view that the address names. */
-async function show(keepPlace = false) {
+/**
+ * Draw the view that the address names.
+ *
+ * With `keepPlace` it replaces the same view. If it `isUnwanted` once its data is there, it is given up.
+ */
+async function show(keepPlace = false, isUnwanted = () => false) {
   const mine = ++drawing;
   const at = place();
+  const { version } = state;
   around = {};
-  forgetCharts();
   let made;
   try {
     made = await viewOf(at);
@@ -41,12 +46,28 @@ async function show(keepPlace = false) {
     if (!(error instanceof Refusal)) throw error;
     made = element("p", "note", error.message);
   }
-  if (mine !== drawing) return; // another view was asked for meanwhile
+  if (mine !== drawing || isUnwanted()) return; // another view was asked for meanwhile
   const main = document.getElementById("view");
+  if (keepPlace) unfoldAsBefore(made, main);
   main.replaceChildren(made);
   main.dataset.view = at.name;
+  forgetCharts();
+  drawnVersion = version;
   if (!keepPlace) window.scrollTo(0, 0);
   showViews(at);
+}
+
+/** Unfold what the reader has unfolded in the same view. */
+function unfoldAsBefore(made, before) {
+  const unfolded = new Set();
+  for (const box of before.querySelectorAll("details[open]")) unfolded.add(box.dataset.name);
+  for (const box of made.querySelectorAll("details[data-name]")) box.open = unfolded.has(box.dataset.name);
+}
+
+/** Whether the reader types, chooses, or looks at a part of a curve, which is not to be taken away. */
+function isInUse() {
+  const field = document.activeElement?.closest("#view :is(input, select, textarea)");
+  return Boolean(field) || isZoomed();
 }
 
 function showViews(at) {
@@ -107,33 +128,48 @@ async function follow() {
     if (document.hidden) continue;
     try {
       if (document.querySelector(".note-form")) continue; // somebody writes a note
-      const before = state.version;
+      const before = state;
       state = await ask("state");
       document.body.classList.remove("lost");
-      if (state.version === before) continue;
-      showBar();
-      const at = place();
-      if (at.name === "run" && !isZoomed()) await show(true);
-      else if (around.step !== undefined && around.later === null) await showLater();
+      const isNew = state.version !== before.version;
+      // A run that ends may leave nothing new to read.
+      if (JSON.stringify(state) !== JSON.stringify(before)) showBar();
+      if (place().name === "run") {
+        if (state.version !== drawnVersion && !isInUse()) await show(true, isInUse);
+      } else if (isNew && around.step !== undefined && around.later === null) {
+        await showLater();
+      }
     } catch {
       document.body.classList.add("lost"); // the server was stopped, or restarts
       document.getElementById("bar").replaceChildren(element("span", "warn", "the server does not answer; trying again"));
       state.version = -1;
+      drawnVersion = null;
     }
   }
 }
 
 /** On the newest step, offer the one that came after it. */
 async function showLater() {
-  const data = await ask("step", { run: around.run, step: around.step, most: 1 });
-  if (data.later === null) return;
-  around.later = data.later;
+  const later = await stepAfter(around);
+  if (later === null) return;
+  around.later = later;
   const address = around.group === null
-    ? stepAddress(around.run, data.later)
-    : groupAddress(around.run, data.later, around.group);
+    ? stepAddress(around.run, later)
+    : groupAddress(around.run, later, around.group);
   const made = link(address, "step-link", "→");
   made.id = "later";
   document.getElementById("later")?.replaceWith(made);
+}
+
+/** The logged step after one of a run; the newest one if that was thinned out while it is read. */
+async function stepAfter({ run, step }) {
+  try {
+    return (await ask("step", { run, step, most: 1 })).later;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const last = state.runs.find((one) => one.name === run)?.last_step ?? step;
+    return last > step ? last : null;
+  }
 }
 
 const KEYS = {

@@ -1,7 +1,7 @@
 "use strict";
 // Words or a pattern in texts, on an exported page, as `search.py` finds them in the app.
 
-const PATTERN_SECONDS = 3; // of a step
+const PATTERN_SECONDS = 3; // of a step, from when the worker looks at it
 
 /** What finds words, or a pattern, in a list of texts; it is to be closed. */
 function finderOf(words, pattern) {
@@ -27,19 +27,25 @@ function wordFinder(words) {
 function patternFinder(pattern) {
   const ours = inThisLanguage(pattern);
   const code = `const pattern = new RegExp(${JSON.stringify(ours)}, "is");
-    onmessage = ({ data: texts }) => postMessage(texts.map((text) => {
-      const found = pattern.exec(text);
-      return found && { at: found.index, matched: found[0].slice(0, 400) };
-    }));`;
+    onmessage = ({ data: texts }) => {
+      postMessage("begun");
+      postMessage(texts.map((text) => {
+        const found = pattern.exec(text);
+        return found && { at: found.index, matched: found[0].slice(0, 400) };
+      }));
+    };`;
   const address = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
   const worker = new Worker(address);
   const find = (texts) =>
     new Promise((resolve, reject) => {
-      const late = setTimeout(
-        () => reject(new Refusal(`pattern ${pattern} takes too long on a page; the app finds it`)),
-        PATTERN_SECONDS * 1000,
-      );
+      const refuse = (why) => reject(new Refusal(`pattern ${pattern} ${why}; the app finds it`));
+      let late;
+      worker.onerror = ({ message }) => refuse(`fails on a page (${message})`);
       worker.onmessage = ({ data }) => {
+        if (data === "begun") {
+          late = setTimeout(() => refuse("takes too long on a page"), PATTERN_SECONDS * 1000);
+          return;
+        }
         clearTimeout(late);
         resolve(data);
       };

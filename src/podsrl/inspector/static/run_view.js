@@ -180,7 +180,6 @@ function methodSwatch({ run, place }) {
 /** By which rule PODS would keep how many, where the files do not say what was kept. */
 function ruleForm({ rule, keep, rules }) {
   const form = element("form", "rule");
-  const names = rules.includes(rule) ? rules : [rule, ...rules];
   const number_ = element("input");
   number_.type = "number";
   number_.id = "keep";
@@ -199,7 +198,7 @@ function ruleForm({ rule, keep, rules }) {
     }
   };
   form.append(
-    choice("rule", "PODS would keep, by the rule", names.map((name) => [name, name]), rule, choose),
+    choice("rule", "PODS would keep, by the rule", rules.map((name) => [name, name]), rule, choose),
     element("label", "field", element("span", "", "so many of each prompt"), number_),
   );
   number_.addEventListener("change", choose);
@@ -216,7 +215,7 @@ function emptyReason(state) {
 /** The settings of a run, which are asked for when they are opened. */
 function settingsOf(run) {
   if (run.format !== "podsrl") return null;
-  const box = element("details", "settings", element("summary", "", `settings of ${run.name}`));
+  const box = details(`settings ${run.name}`, "settings", `settings of ${run.name}`);
   box.addEventListener("toggle", async () => {
     if (!box.open || box.children.length > 1) return;
     const { settings } = await ask("settings", { run: run.name });
@@ -305,7 +304,7 @@ function notesOf(state) {
         + " finer, and a search covers those alone");
     }
   }
-  const notes = [...aboutFormats(state), ...[...kinds.values()].map((of) => noteOfKind(of, state.runs.length))];
+  const notes = [...aboutFormats(state), ...[...kinds].map(([kind, of]) => noteOfKind(kind, of, state.runs.length))];
   if (state.note) notes.push(element("p", "note", state.note));
   if (state.check) notes.push(checkNote(state.check));
   return notes;
@@ -325,7 +324,7 @@ function aboutFormats(state) {
     const said = [`${who}${run.format}`];
     if (run.reading.reward) said.push(`the reward is ${run.reading.reward}`);
     if (run.would_keep) said.push(`it does not say what was kept; ${run.would_keep}`);
-    const box = element("details", "about", element("summary", "", visible(said.join(" · "))));
+    const box = details(`about ${run.name}`, "about", visible(said.join(" · ")));
     if (run.note) box.append(element("p", "", visible(run.note)));
     const list = element("dl");
     for (const [name, how] of Object.entries(run.reading)) {
@@ -339,14 +338,14 @@ function aboutFormats(state) {
   });
 }
 
-function noteOfKind(of, runs) {
+function noteOfKind(kind, of, runs) {
   const [[name, text]] = of;
   const who = of.length === runs && runs > 1 ? "all runs" : name;
   if (of.length === 1 || new Set(of.map(([, one]) => one)).size === 1) {
     const names = of.length === 1 || who === "all runs" ? who : `${of.length} runs`;
     return element("p", "note", `${visible(names)}: ${visible(text)}.`);
   }
-  const box = element("details", "note", element("summary", "", `${visible(name)}: ${visible(text)}, and ${of.length - 1} more like it`));
+  const box = details(kind, "note", `${visible(name)}: ${visible(text)}, and ${of.length - 1} more like it`);
   for (const [other, more] of of.slice(1)) box.append(element("p", "", `${visible(other)}: ${visible(more)}.`));
   return box;
 }

@@ -25,12 +25,12 @@ function tokensOf(rollout) {
 
 function shaded(rollout, values) {
   const ends = rollout.token_ends;
-  const text = rollout.completion ?? "";
+  const characters = charactersOf(rollout.completion ?? "");
   const line = element("div", ends ? "text" : "text strip");
   values.forEach((value, place) => {
     const from = ends && place ? ends[place - 1] : 0;
     // Where the log does not say where tokens end, a bar stands for each.
-    const token = element("span", "", ends ? visible(text.slice(from, ends[place])) : "▮");
+    const token = element("span", "", ends ? visible(characters.slice(from, ends[place]).join("")) : "▮");
     const entropy = rollout.token_entropies?.[place];
     token.title = `token ${place}: probability ${number(100 * Math.exp(value), 3)} %`
       + (entropy === undefined ? "" : `, entropy ${number(entropy)}`);

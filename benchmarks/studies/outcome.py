@@ -187,6 +187,12 @@ def decision(study: str) -> tuple[Decision, Mapping[str, float]]:
     return found, rates
 
 
+def runs_of_reference(study: str) -> list[RunCurve]:
+    """The curves of the runs that the other arms of a study are compared with."""
+    found, _ = decision(study)
+    return _of_reference(found)
+
+
 def learned(study: str) -> list[str]:
     """What each arm learned: right answers in %, the difference, and variety at the end."""
     found, rates = decision(study)

@@ -328,7 +328,7 @@ def _of_form() -> tuple[str, ...]:
 
 def _studies_of_pods() -> tuple[str, ...]:
     """In how many studies worth / cost lies below 1, of how many; the worths without one study."""
-    values = outcome.pods_in_short()
+    values = outcome.of_studies(outcome.PODS)
     gains = [value.gain for value in values.values() if value.gain is not None]
     pays = [gain for gain in gains if gain.low is not None and gain.low > 1]
     assert not pays  # as the sentence says

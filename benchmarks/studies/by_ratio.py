@@ -1,6 +1,7 @@
 """The worth of a step of PODS by n/m: the authors' runs and the studies, side by side."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from benchmarks.markdown import table
 from benchmarks.studies import outcome
@@ -8,6 +9,37 @@ from benchmarks.worth import authors
 from podslab.statistics.worth import StepValue
 
 RATIOS = (2, 4, 8, 16)
+_ROWS = 32  # of a step, in all of these studies
+
+
+@dataclass(frozen=True)
+class Series:
+    """Steps of PODS that keep as many rows of as many prompts.
+
+    Attributes:
+        questions: What is asked.
+        m: The rows that are kept of a prompt.
+        prompts: The prompts in a step.
+        values: What a step is worth and costs, by n/m, each beside the GRPO of its own study.
+    """
+
+    questions: str
+    m: int
+    prompts: int
+    values: Mapping[int, StepValue]
+
+
+def series() -> list[Series]:
+    """The authors' runs, and those of the studies."""
+    of_authors = {setting.n // setting.m: authors.value(setting) for setting in authors.SIZES}
+    found = [Series("GSM8K, the authors'", 16, 1, of_authors)]
+    for (questions, m), of_ratios in _STUDIES.items():
+        values = {
+            ratio: outcome.decision(study)[0].worths[arm]
+            for ratio, (study, arm) in of_ratios.items()
+        }
+        found.append(Series(questions, m, _ROWS // m, values))
+    return found
 
 
 def _of_grid(m: int) -> dict[int, tuple[str, str]]:
@@ -23,25 +55,18 @@ _STUDIES: Mapping[tuple[str, int], Mapping[int, tuple[str, str]]] = {
     ("hard", 16): _of_grid(16),
     ("easy", 8): {ratio: ("ratio-easy", f"pods-{ratio}") for ratio in RATIOS},
 }
-_ROWS = 32  # of a step, in all of these studies
 
 
 def worths() -> list[str]:
-    """The worth of a step by n/m, each beside the GRPO of its own study."""
-    rows = [_row("GSM8K, the authors'", 16, 1, _of_authors())]
-    for (questions, m), of_ratios in _STUDIES.items():
-        values = {
-            ratio: outcome.decision(study)[0].worths[arm]
-            for ratio, (study, arm) in of_ratios.items()
-        }
-        rows.append(_row(questions, m, _ROWS // m, values))
+    """A table of the worth of a step by n/m."""
+    rows = [
+        [
+            one.questions,
+            str(one.m),
+            str(one.prompts),
+            *(str(one.values[ratio].worth) for ratio in RATIOS),
+        ]
+        for one in series()
+    ]
     heads = ["questions", "m", "prompts in a step", *(f"n/m = {ratio}" for ratio in RATIOS)]
     return table(heads, rows)
-
-
-def _of_authors() -> dict[int, StepValue]:
-    return {setting.n // setting.m: authors.value(setting) for setting in authors.SIZES}
-
-
-def _row(questions: str, m: int, prompts: int, values: Mapping[int, StepValue]) -> list[str]:
-    return [questions, str(m), str(prompts), *(str(values[ratio].worth) for ratio in RATIOS)]

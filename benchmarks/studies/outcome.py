@@ -152,8 +152,8 @@ FORETOLD: Mapping[str, Mapping[str, Mapping[str, float]]] = {
     },
 }
 #: The arms of the table in short, of which a study has one or none.
-_PODS = ("pods", "pods-4")
-_REJECTION = ("rejection-sampling",)
+PODS = ("pods", "pods-4")
+REJECTION = ("rejection-sampling",)
 
 
 def packed(study: str) -> Path:
@@ -380,21 +380,25 @@ def in_short() -> list[str]:
     rows = []
     for study in FOLDERS:
         found, _ = decision(study)
-        cells = [*_step_in_short(found, _PODS), *_step_in_short(found, _REJECTION)]
+        cells = [*_step_in_short(found, PODS), *_step_in_short(found, REJECTION)]
         if any(cells):
-            at_first = [curve.rewards_T[0] for curve in _of_reference(found)]
-            rows.append([study, _percent(at_first), *cells])
+            rows.append([study, _percent([right_at_first(study)]), *cells])
     return table(heads, rows)
 
 
-def pods_in_short() -> dict[str, StepValue]:
-    """The step of PODS of each study in the table in short."""
+def of_studies(names: Sequence[str]) -> dict[str, StepValue]:
+    """The step of the first of these arms that a study has, of each study that has one."""
     values = {}
     for study in FOLDERS:
         found, _ = decision(study)
-        if (arm := _first_of(found, _PODS)) is not None:
+        if (arm := _first_of(found, names)) is not None:
             values[study] = found.worths[arm]
     return values
+
+
+def right_at_first(study: str) -> float:
+    """The share of a study's samples that is right before training."""
+    return float(np.mean([curve.rewards_T[0] for curve in runs_of_reference(study)]))
 
 
 def _step_in_short(found: Decision, names: Sequence[str]) -> list[str]:

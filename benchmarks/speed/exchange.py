@@ -121,11 +121,12 @@ def measure(size: Size) -> list[Measured]:
             f" {torch.cuda.device_count()}; give --world, or --backend gloo"
         )
 
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as holder:
+        # It does not listen: it keeps the port from others until rank 0 listens there.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("localhost", 0))
+        port = holder.getsockname()[1]
 
-    with tempfile.TemporaryDirectory() as folder:
         # Forked, as they need not import torch once more; but CUDA does not survive a fork.
         method = "fork" if size.backend == "gloo" else "spawn"
         mp.start_processes(_process, (size, folder, port), size.world, start_method=method)

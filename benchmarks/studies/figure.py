@@ -1,6 +1,7 @@
 """What a step of PODS is worth, by n/m and by the share of right answers, in one figure."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -65,7 +66,7 @@ def _draw_shares(axes: Axes, label: str, arms: Sequence[str], color: str, marker
 
 
 def _draw_points(
-    axes: Axes, places: Sequence[float], ratios: Sequence[Ratio | None], **look: str
+    axes: Axes, places: Sequence[float], ratios: Sequence[Ratio | None], **look: Any
 ) -> None:
     """Values with their intervals, of which the figure may show a part."""
     known = [(place, one) for place, one in zip(places, ratios, strict=True) if one is not None]

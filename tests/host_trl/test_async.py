@@ -33,7 +33,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.columns import REQUIRED
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.rules import register_rule
+from podsrl.rules import RULES, register_rule
 from podsrl.trl import PODSRolloutWorker
 from podsrl.trl.async_grpo.loop import SCORED, SelectingLoop
 from podsrl.trl.async_grpo.scored_groups import ScoredGroups
@@ -360,8 +360,11 @@ def test_a_rule_by_name_or_path_is_taken_along_to_the_other_process(worker, loop
 
 def test_a_registered_rule_is_taken_along_to_the_other_process(worker, loop_of):
     register_rule("lowest_of_this_test", lower)
-    loop = loop_of(worker(rule="lowest_of_this_test"))
-    assert loop._selection.rule.function is lower
+    try:
+        loop = loop_of(worker(rule="lowest_of_this_test"))
+        assert loop._selection.rule.function is lower
+    finally:
+        del RULES["lowest_of_this_test"]
 
 
 def test_a_reward_function_that_fails_is_named_with_the_step(worker, loop_of):

@@ -24,6 +24,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -46,6 +47,9 @@ _LOOK_EVERY = 1.0
 _LONGEST = 6.0
 #: Seconds beyond that in which pebble must have ended a worker, before all are killed.
 GRACE = 30.0
+
+
+_Arguments = tuple[Any, ...]
 
 
 class GradingProcessError(PodsError, RuntimeError):
@@ -91,7 +95,7 @@ class GradingPool:
         self.forget()
         _POOLS.add(self)
 
-    def run(self, function: str, items: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def run(self, function: str, items: Sequence[_Arguments]) -> list[Any]:
         """The result of function(*item) for every item, in order; None where there is none.
 
         Args:
@@ -140,7 +144,7 @@ class GradingPool:
         self._process.returncode = 0  # so that Popen does not wait for another's child
         self._process = None
 
-    def _ask(self, function: str, calls: Sequence[tuple[Any, ...]]) -> list[Outcome]:
+    def _ask(self, function: str, calls: Sequence[_Arguments]) -> list[Outcome]:
         """The outcome of each call."""
         rounds = math.ceil(len(calls) / self._workers)
         patience = rounds * (_LONGEST * self._deadline + GRACE)
@@ -208,27 +212,67 @@ def serve(descriptor: int) -> None:
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # what graders print
     gc.freeze()  # a collection in a worker would copy all of the memory that it shares
-    pool = ProcessPool(
-        max_workers=workers,
-        initializer=_begin_worker,
-        initargs=(descriptor,),
-        context=multiprocessing.get_context("fork"),
-    )
+    helper = _Helper(connection, workers)
     connection.send("")  # no problem
 
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             function, calls, deadline = connection.recv()
-            futures = [
-                pool.schedule(_call, args=(function, call, deadline), timeout=_LONGEST * deadline)
-                for call in calls
-            ]
-            while concurrent.futures.wait(futures, timeout=_LOOK_EVERY).not_done:
-                if connection.poll():  # nobody asks while an answer is due: it is closed
-                    raise EOFError
-            connection.send([_outcome(future) for future in futures])
+            connection.send(helper.outcomes(function, calls, deadline))
 
     os.killpg(0, signal.SIGKILL)  # this process and its workers
+
+
+class _Helper:
+    """In the helper process: the workers, and what comes of the calls that they are given."""
+
+    def __init__(self, connection: Connection, workers: int) -> None:
+        self._connection = connection
+        self._workers = workers
+        self._pool = self._new_pool()
+
+    def outcomes(
+        self, function: str, calls: Sequence[_Arguments], deadline: float
+    ) -> list[Outcome]:
+        """The outcome of each call.
+
+        Raises:
+            EOFError: The connection was closed in the meantime.
+        """
+        futures = self._ended(function, calls, deadline)
+
+        # Pebble gives up all calls if it sees the end of a worker before it has read which call
+        # that worker had. Each of them is made again by itself, so that none pays for another.
+        for place, call in enumerate(calls):
+            if _is_given_up(futures[place]):
+                (futures[place],) = self._ended(function, [call], deadline)
+        return [_outcome(future) for future in futures]
+
+    def _ended(
+        self, function: str, calls: Sequence[_Arguments], deadline: float
+    ) -> list[ProcessFuture[Any]]:
+        """The futures of these calls, all of which have ended."""
+        if not self._pool.active:  # it has given up
+            self._pool.stop()
+            self._pool.join()
+            self._pool = self._new_pool()
+
+        futures = [
+            self._pool.schedule(_call, args=(function, call, deadline), timeout=_LONGEST * deadline)
+            for call in calls
+        ]
+        while concurrent.futures.wait(futures, timeout=_LOOK_EVERY).not_done:
+            if self._connection.poll():  # nobody asks while an answer is due: it is closed
+                raise EOFError
+        return futures
+
+    def _new_pool(self) -> ProcessPool:
+        return ProcessPool(
+            max_workers=self._workers,
+            initializer=_begin_worker,
+            initargs=(self._connection.fileno(),),
+            context=multiprocessing.get_context("fork"),
+        )
 
 
 def _begin_worker(descriptor: int) -> None:
@@ -244,7 +288,7 @@ def _begin_worker(descriptor: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
-def _call(function: str, arguments: tuple[Any, ...], deadline: float) -> Any:
+def _call(function: str, arguments: _Arguments, deadline: float) -> Any:
     """In a worker: the function of that name, called for so many seconds of processor time."""
     where, _, name = function.rpartition(":")
     module = import_module_or_file(where)
@@ -256,10 +300,16 @@ def _call(function: str, arguments: tuple[Any, ...], deadline: float) -> Any:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
-def _outcome(future: ProcessFuture) -> Outcome:
+def _is_given_up(future: ProcessFuture[Any]) -> bool:
+    return isinstance(future.exception(), BrokenProcessPool)
+
+
+def _outcome(future: ProcessFuture[Any]) -> Outcome:
     error = future.exception()
     if error is None:
         return Outcome(future.result(), "")
+    if _is_given_up(future):  # though it was made by itself
+        return Outcome(None, "crashes")
     if isinstance(error, ProcessExpired):
         is_late = error.exitcode == -signal.SIGPROF
         return Outcome(None, "timeouts" if is_late else "crashes")

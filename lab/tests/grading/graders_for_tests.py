@@ -31,6 +31,12 @@ def kill_itself(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def kill_itself_or_double(x):
+    if x < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * x
+
+
 def kill_the_group(_):
     os.killpg(os.getpgrp(), signal.SIGKILL)
 

@@ -42,10 +42,10 @@ def run(pool, function, *items):
 
 def gone(pid):
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat").read_text().split()[2]
+    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or before it was read
         return True
-    return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    return state == "Z"
 
 
 def wait_until_gone(pid):
@@ -84,17 +84,55 @@ def test_what_cannot_be_graded_is_none_is_counted_and_harms_no_other(hasty, func
     assert run(hasty, "double", (1,), (2,), (3,)) == [2, 4, 6]
 
 
-def test_a_slow_answer_is_none_among_quick_ones(hasty):
-    assert run(hasty, "sleep", (0.01,), (60,), (0.02,)) == [0.01, None, 0.02]
+def test_a_slow_answer_is_none_and_quick_ones_are_there(hasty):
+    assert run(hasty, "sleep", (60,)) == [None]
+    hasty._deadline = LONG
+    assert run(hasty, "sleep", (0.01,), (0.02,)) == [0.01, 0.02]
 
 
-def test_a_deadline_is_of_the_time_that_an_answer_has_a_processor(hasty):
+def test_a_deadline_is_of_the_time_that_an_answer_has_a_processor(monkeypatch, tmp_path):
     """Half a second by the clock is no more than the deadline to who does nothing in it."""
-    assert run(hasty, "sleep", (0.5,)) == [0.5]
+    patient = tmp_path / "patient.py"  # so only time on a processor can end an answer
+    patient.write_text(f"from podsgrading import pool; pool._LONGEST = {LONG / 0.2}\n")
+    pool = GradingPool(deadline=0.2, preload=(str(patient),), workers=2)
     before = COUNTS.copy()
-    assert run(hasty, "compute", (0.5,)) == [None]
-    assert COUNTS - before == {"graded": 1, "timeouts": 1}
-    assert run(hasty, "compute", (0.01,)) == [0.01]
+    assert run(pool, "sleep", (0.5,), (0.01,)) == [0.5, 0.01]
+    assert run(pool, "compute", (0.5,)) == [None]
+    assert run(pool, "compute", (0.01,)) == [0.01]
+    assert COUNTS - before == {"graded": 4, "timeouts": 1}
+    pool.close()
+
+
+#: Pebble reads nothing that its workers say until it has seen that one of them has ended.
+LATE = """
+import threading
+from pebble.pool.process import PoolManager
+
+has_seen = threading.Event()
+expire, read = PoolManager.handle_worker_expiration, PoolManager.process_next_message
+
+def expire_and_say(manager, expiration):
+    try:
+        expire(manager, expiration)
+    finally:
+        has_seen.set()
+
+def read_late(manager, timeout):
+    has_seen.wait()
+    read(manager, timeout)
+
+PoolManager.handle_worker_expiration, PoolManager.process_next_message = expire_and_say, read_late
+"""
+
+
+def test_who_breaks_all_processes_harms_no_other(tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+    pool = GradingPool(deadline=LONG, preload=(str(tmp_path / "late.py"),), workers=2)
+    before = COUNTS.copy()
+    assert run(pool, "kill_itself_or_double", (1,), (-1,), (2,), (3,)) == [2, None, 4, 6]
+    assert COUNTS - before == {"graded": 4, "crashes": 1}
+    assert run(pool, "double", (4,)) == [8]
+    pool.close()
 
 
 def test_a_helper_killed_between_runs_is_replaced_and_no_answer_is_lost(pool):

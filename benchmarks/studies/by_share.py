@@ -1,0 +1,46 @@
+"""The worth of a step of each method by the share of right answers, in steps alike."""
+
+from collections.abc import Callable, Mapping
+
+from benchmarks.markdown import table
+from benchmarks.studies import outcome
+from podslab.statistics.worth import Ratio, StepValue
+
+#: The study of each share that has all methods.
+STUDIES = ("methods-hard", "methods-easy", "methods-53", "methods-83")
+#: The arms of methods-hard that another study had measured on these questions before.
+_ELSEWHERE: Mapping[str, tuple[str, str]] = {
+    "2-grpo": ("prompts-hard", "2-grpo"),
+    "max_contrast": ("controls-hard", "max_contrast"),
+}
+_ARMS = (
+    *("pods", "cppo", "reinforce-ada", "max_contrast", "rejection-sampling"),
+    *("grpo_ga", "grpo-16", "2-grpo", "grpo-reuse"),
+)
+
+
+def worths() -> list[str]:
+    """A table of what a step of each method is worth, beside the GRPO of the same study."""
+    return _of_steps(lambda value: value.worth)
+
+
+def gains() -> list[str]:
+    """A table of worth / cost of each method."""
+    return _of_steps(lambda value: value.gain)
+
+
+def _of_steps(ratio: Callable[[StepValue], Ratio | None]) -> list[str]:
+    rows = []
+    for arm in _ARMS:
+        values = [_value(study, arm) for study in STUDIES]
+        rows.append([f"`{arm}`", *(str(ratio(value)) for value in values)])
+    shares = [f"{100 * outcome.right_at_first(study):.0f} %" for study in STUDIES]
+    return table(["method", *shares], rows)
+
+
+def _value(study: str, arm: str) -> StepValue:
+    found, _ = outcome.decision(study)
+    if arm not in found.worths:
+        study, arm = _ELSEWHERE[arm]
+        found, _ = outcome.decision(study)
+    return found.worths[arm]

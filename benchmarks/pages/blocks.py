@@ -11,7 +11,7 @@ from benchmarks.folders import RESULTS, ROOT
 from benchmarks.frozen import tables
 from benchmarks.markdown import BLOCK
 from benchmarks.pages import authors_runs, sizes
-from benchmarks.studies import by_ratio, outcome
+from benchmarks.studies import by_ratio, by_share, outcome
 from benchmarks.worth import page as worth
 
 #: The pages that hold blocks.
@@ -28,6 +28,7 @@ PAGES = (
     RESULTS / "shares" / "README.md",
     RESULTS / "prompts" / "README.md",
     RESULTS / "methods-in-steps" / "README.md",
+    RESULTS / "methods-by-share" / "README.md",
     RESULTS / "long-answers" / "README.md",
     RESULTS / "wrong-working" / "README.md",
     RESULTS / "stories" / "README.md",
@@ -56,6 +57,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "first-run": first_run.curve,
     "studies-short": outcome.in_short,
     "worth-by-ratio": by_ratio.worths,
+    "worth-by-share": by_share.worths,
+    "gain-by-share": by_share.gains,
     "parity-answer-workings": partial(outcome.workings, "parity-answer"),
     "methods-easy-greedy": partial(outcome.greedy_worths, "methods-easy"),
     "form-none-forms": partial(outcome.forms, "form-none"),

@@ -14,7 +14,7 @@ from benchmarks.folders import RESULTS, ROOT
 from benchmarks.sizes.plan import GRPO, PODS
 from benchmarks.sizes.raw_file import read_raw
 from benchmarks.sizes.steps import VLLM, Measured, Step
-from benchmarks.studies import outcome
+from benchmarks.studies import by_share, outcome
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import Machine, machines
 from podslab.statistics.speedup import speed_up
@@ -326,6 +326,29 @@ def _of_form() -> tuple[str, ...]:
     return (*by_answers, *by_form, by_both)
 
 
+def _by_share() -> tuple[str, ...]:
+    """The shares of right answers, and by these what a step of three methods was worth."""
+    shares = [f"{100 * outcome.right_at_first(study):.0f}" for study in by_share.STUDIES]
+    worths = [
+        worth_of(by_share.value(study, arm))
+        for arm in ("rejection-sampling", "max_contrast", "pods")
+        for study in by_share.STUDIES
+    ]
+    return *shares, *worths
+
+
+def _rejection_beside_pods() -> tuple[str, ...]:
+    """In how many comparisons a step of rejection sampling was worth more, of how many."""
+    arms = ("rejection-sampling", "pods")
+    pairs = [[ours.value(stage, arm) for arm in arms] for stage in ours.SHORT]
+    both = [outcome.of_studies(arms) for arms in (outcome.REJECTION, outcome.PODS)]
+    pairs += [[of_arm[study] for of_arm in both] for study in both[0] if study in both[1]]
+
+    worths = [[value.worth for value in pair] for pair in pairs]
+    more = [one for one, other in worths if one and other and one.value > other.value]
+    return str(len(more)), str(len(pairs))
+
+
 def _studies_of_pods() -> tuple[str, ...]:
     """In how many studies worth / cost lies below 1, of how many; the worths without one study."""
     values = outcome.of_studies(outcome.PODS)
@@ -345,6 +368,11 @@ def _all_rollouts_by_the_clock() -> str:
 
 
 _ON_FRONT = (
+    Quote(
+        README,
+        "a step of it was measured to be worth more than one of PODS in {} of {} comparisons",
+        _rejection_beside_pods,
+    ),
     Quote(
         README,
         "with a small model a step was worth {} steps of GRPO and cost {}, so worth / cost is {}"
@@ -452,6 +480,12 @@ _IN_EVIDENCE = (
         " above; by rewards in training about 3), cppo {}, reinforce-ada {}, PODS {}, GRPO-GA {},"
         " which cost {}, and GRPO that generates for four updates {}, which cost {}",
         _methods_on_hard,
+    ),
+    Quote(
+        EVIDENCE,
+        "ten methods at {}, {}, {} and {} % right at first. There rejection sampling was worth {},"
+        " {}, {} and {} steps, max_contrast {}, {}, {} and {}, and PODS {}, {}, {} and {}",
+        _by_share,
     ),
     Quote(
         EVIDENCE,

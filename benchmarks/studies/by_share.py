@@ -21,24 +21,25 @@ _ARMS = (
 
 def worths() -> list[str]:
     """A table of what a step of each method is worth, beside the GRPO of the same study."""
-    return _of_steps(lambda value: value.worth)
+    return _of_steps(lambda step: step.worth)
 
 
 def gains() -> list[str]:
     """A table of worth / cost of each method."""
-    return _of_steps(lambda value: value.gain)
+    return _of_steps(lambda step: step.gain)
 
 
 def _of_steps(ratio: Callable[[StepValue], Ratio | None]) -> list[str]:
     rows = []
     for arm in _ARMS:
-        values = [_value(study, arm) for study in STUDIES]
-        rows.append([f"`{arm}`", *(str(ratio(value)) for value in values)])
+        values = [value(study, arm) for study in STUDIES]
+        rows.append([f"`{arm}`", *(str(ratio(one)) for one in values)])
     shares = [f"{100 * outcome.right_at_first(study):.0f} %" for study in STUDIES]
     return table(["method", *shares], rows)
 
 
-def _value(study: str, arm: str) -> StepValue:
+def value(study: str, arm: str) -> StepValue:
+    """A step of an arm in one of `STUDIES`, or where another study had it on these questions."""
     found, _ = outcome.decision(study)
     if arm not in found.worths:
         study, arm = _ELSEWHERE[arm]

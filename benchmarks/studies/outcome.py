@@ -37,6 +37,8 @@ FOLDERS = {
     "grid-hard": "prompts",
     "methods-easy": "methods-in-steps",
     "methods-hard": "methods-in-steps",
+    "methods-53": "methods-by-share",
+    "methods-83": "methods-by-share",
     "form-none": "form",
     "form-wrong": "form",
     "form-every": "form",
@@ -49,6 +51,14 @@ FOLDERS = {
 #: Pairs of arms that several studies have.
 _LEAD = (("rejection-sampling", "pods"),)
 _BY_THE_CLOCK = (("rejection-sampling", "max_contrast"), *_LEAD, ("pods", "grpo_ga"))
+_METHODS = (
+    ("rejection-sampling", "max_contrast"),
+    ("max_contrast", "pods"),
+    ("cppo", "pods"),
+    ("reinforce-ada", "pods"),
+    ("pods", "grpo_ga"),
+    ("pods", "pods-unspared"),
+)
 _WRONG_WORKING = (
     ("contrast-right", "max_contrast"),
     *_LEAD,
@@ -95,6 +105,8 @@ PAIRS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("cppo", "pods"),
         ("pods", "grpo_ga"),
     ),
+    "methods-53": _METHODS,
+    "methods-83": _METHODS,
     "form-none": _LEAD,
     "form-wrong": _LEAD,
     "form-every": _LEAD,
@@ -139,6 +151,16 @@ FORETOLD: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "A": {"pods": 1.80, "grpo-16": 1.17, "reinforce-ada": 1.60},
         "B": {"pods": 1.45, "grpo-16": 1.02, "reinforce-ada": 1.40},
         "C": {"pods": 1.45, "grpo-16": 0.72, "reinforce-ada": 1.98},
+    },
+    "methods-53": {
+        "A": {"pods": 1.13, "grpo-16": 1.05, "2-grpo": 0.53, "reinforce-ada": 1.13},
+        "B": {"pods": 1.12, "grpo-16": 1.04, "2-grpo": 0.76, "reinforce-ada": 1.11},
+        "C": {"pods": 1.12, "grpo-16": 0.73, "2-grpo": 1.52, "reinforce-ada": 1.58},
+    },
+    "methods-83": {
+        "A": {"pods": 1.61, "grpo-16": 1.13, "2-grpo": 0.47, "reinforce-ada": 1.48},
+        "B": {"pods": 1.38, "grpo-16": 1.02, "2-grpo": 0.77, "reinforce-ada": 1.34},
+        "C": {"pods": 1.38, "grpo-16": 0.72, "2-grpo": 1.53, "reinforce-ada": 1.89},
     },
     "form-none": {"A": {"pods": 1.55}, "B": {"pods": 1.36}},
     "form-wrong": {"A": {"pods": 1.58}, "B": {"pods": 1.58}},

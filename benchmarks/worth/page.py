@@ -135,7 +135,7 @@ def front() -> list[str]:
 
     of_ours = {
         "ours: likeliest answers, four sets": [ours.value(stage, "pods") for stage in ours.SHORT],
-        "ours: sampled answers, sixteen studies": outcome.of_pods(32, 8),
+        "ours: sampled answers, eighteen studies": outcome.of_pods(32, 8),
     }
     for name, values in of_ours.items():
         ranges = [

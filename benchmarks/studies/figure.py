@@ -27,7 +27,7 @@ def draw() -> Figure:
         left.set_xticks(by_ratio.RATIOS, [str(ratio) for ratio in by_ratio.RATIOS])
         left.set(title="PODS by n/m", ylabel="worth of a step, in steps of GRPO")
 
-        _draw_shares(right, "PODS, 32 → 8", outcome.PODS, INK, "o")
+        _draw_shares(right, "PODS, n/m = 4", outcome.PODS, INK, "o")
         _draw_shares(right, "rejection sampling", outcome.REJECTION, COLOURS[0], "^")
         right.set(title="by rarity: each study", xlabel="right before training, % of samples")
 

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from benchmarks.folders import ROOT, unpack
-from benchmarks.studies import outcome
+from benchmarks.studies import by_ratio, figure, outcome
 from benchmarks.studies.controls import contrast_without_wrong, right_alike
 from benchmarks.studies.form import Form
 from benchmarks.studies.long_prompts import LongPrompts
@@ -70,6 +70,15 @@ def test_pairs_are_compared_as_arms_are_with_the_reference(study):
     found, _ = outcome.decision(name)
     for verdict in found.verdicts:
         assert outcome.paired(name, verdict.arm, spec.decision.reference) == verdict.difference
+
+
+def test_the_figure_has_a_point_for_each_size_and_each_study():
+    left, right = figure.draw().axes
+    sizes = [len(line.lines[0].get_xdata()) for line in left.containers]
+    assert sizes == [len(by_ratio.RATIOS)] * len(by_ratio.series())
+    studies = [len(points.lines[0].get_xdata()) for points in right.containers]
+    arms = (outcome.PODS, outcome.REJECTION)
+    assert studies == [len(outcome.of_studies(names)) for names in arms]
 
 
 @pytest.mark.parametrize(

@@ -340,7 +340,7 @@ def _by_share() -> tuple[str, ...]:
 def _rejection_beside_pods() -> tuple[str, ...]:
     """In how many comparisons a step of rejection sampling was worth more, of how many."""
     arms = ("rejection-sampling", "pods")
-    pairs = [[ours.value(stage, arm) for arm in arms] for stage in ours.SHORT]
+    pairs = [[ours.value(stage, arm) for arm in arms] for stage in ours.STAGES]
     both = [outcome.of_studies(arms) for arms in (outcome.REJECTION, outcome.PODS)]
     pairs += [[of_arm[study] for of_arm in both] for study in both[0] if study in both[1]]
 

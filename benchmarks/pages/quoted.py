@@ -14,7 +14,7 @@ from benchmarks.folders import RESULTS, ROOT
 from benchmarks.sizes.plan import GRPO, PODS
 from benchmarks.sizes.raw_file import read_raw
 from benchmarks.sizes.steps import VLLM, Measured, Step
-from benchmarks.studies import by_share, outcome
+from benchmarks.studies import outcome
 from benchmarks.worth import authors, ours
 from benchmarks.worth.costs import Machine, machines
 from podslab.statistics.speedup import speed_up
@@ -326,17 +326,6 @@ def _of_form() -> tuple[str, ...]:
     return (*by_answers, *by_form, by_both)
 
 
-def _by_share() -> tuple[str, ...]:
-    """The shares of right answers, and by these what a step of three methods was worth."""
-    shares = [f"{100 * outcome.right_at_first(study):.0f}" for study in by_share.STUDIES]
-    worths = [
-        worth_of(by_share.value(study, arm))
-        for arm in ("rejection-sampling", "max_contrast", "pods")
-        for study in by_share.STUDIES
-    ]
-    return *shares, *worths
-
-
 def _rejection_beside_pods() -> tuple[str, ...]:
     """In how many comparisons a step of rejection sampling was worth more, of how many."""
     arms = ("rejection-sampling", "pods")
@@ -480,12 +469,6 @@ _IN_EVIDENCE = (
         " above; by rewards in training about 3), cppo {}, reinforce-ada {}, PODS {}, GRPO-GA {},"
         " which cost {}, and GRPO that generates for four updates {}, which cost {}",
         _methods_on_hard,
-    ),
-    Quote(
-        EVIDENCE,
-        "ten methods at {}, {}, {} and {} % right at first. There rejection sampling was worth {},"
-        " {}, {} and {} steps, max_contrast {}, {}, {} and {}, and PODS {}, {}, {} and {}",
-        _by_share,
     ),
     Quote(
         EVIDENCE,

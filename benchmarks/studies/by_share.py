@@ -7,7 +7,7 @@ from benchmarks.studies import outcome
 from podslab.statistics.worth import Ratio, StepValue
 
 #: The study of each share that has all methods.
-STUDIES = ("methods-hard", "methods-easy", "methods-53", "methods-83")
+_STUDIES = ("methods-hard", "methods-easy", "methods-53", "methods-83")
 #: The arms of methods-hard that another study had measured on these questions before.
 _ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "2-grpo": ("prompts-hard", "2-grpo"),
@@ -32,14 +32,14 @@ def gains() -> list[str]:
 def _of_steps(ratio: Callable[[StepValue], Ratio | None]) -> list[str]:
     rows = []
     for arm in _ARMS:
-        values = [value(study, arm) for study in STUDIES]
+        values = [_value(study, arm) for study in _STUDIES]
         rows.append([f"`{arm}`", *(str(ratio(one)) for one in values)])
-    shares = [f"{100 * outcome.right_at_first(study):.0f} %" for study in STUDIES]
+    shares = [f"{100 * outcome.right_at_first(study):.0f} %" for study in _STUDIES]
     return table(["method", *shares], rows)
 
 
-def value(study: str, arm: str) -> StepValue:
-    """A step of an arm in one of `STUDIES`, or where another study had it on these questions."""
+def _value(study: str, arm: str) -> StepValue:
+    """A step of an arm in one of `_STUDIES`, or where another study had it on these questions."""
     found, _ = outcome.decision(study)
     if arm not in found.worths:
         study, arm = _ELSEWHERE[arm]

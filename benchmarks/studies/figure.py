@@ -1,15 +1,13 @@
 """What a step of PODS is worth, by n/m and by the share of right answers, in one figure."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.studies import by_ratio, outcome
+from benchmarks.worth.figure import draw_points
 from podslab.report.drawing import COLOURS, INK, SOFT, style
-from podslab.statistics.worth import Ratio
 
 _MARKERS = "osD^v"
 #: What lies between series whose intervals would hide one another, as a factor.
@@ -47,13 +45,14 @@ def _draw_ratios(axes: Axes) -> None:
     ):
         aside = _ASIDE ** (place - len(every) // 2)
         label = f"{one.questions}, m = {one.m}, {one.prompts} prompts"
-        _draw_points(
+        draw_points(
             axes,
             [ratio * aside for ratio in by_ratio.RATIOS],
             [one.values[ratio].worth for ratio in by_ratio.RATIOS],
             color=color,
             marker=marker,
             ls="-",
+            elinewidth=1.0,
             label=label if one.prompts > 1 else label.removesuffix("s"),
         )
 
@@ -62,22 +61,6 @@ def _draw_shares(axes: Axes, label: str, arms: Sequence[str], color: str, marker
     values = outcome.of_studies(arms)
     shares = [100 * outcome.right_at_first(study) for study in values]
     worths = [value.worth for value in values.values()]
-    _draw_points(axes, shares, worths, color=color, marker=marker, ls="", label=label)
-
-
-def _draw_points(
-    axes: Axes, places: Sequence[float], ratios: Sequence[Ratio | None], **look: Any
-) -> None:
-    """Values with their intervals, of which the figure may show a part."""
-    known = [(place, one) for place, one in zip(places, ratios, strict=True) if one is not None]
-    values = np.array([one.value for _, one in known])
-    ends = np.array([(one.low or 0.0, one.high or np.inf) for _, one in known]).T
-    axes.errorbar(
-        [place for place, _ in known],
-        values,
-        yerr=np.abs(ends - values),
-        elinewidth=1.0,
-        linewidth=1.2,
-        capsize=2,
-        **look,
+    draw_points(
+        axes, shares, worths, color=color, marker=marker, ls="", elinewidth=1.0, label=label
     )

@@ -439,17 +439,22 @@ def _first_of(found: Decision, names: Sequence[str]) -> str | None:
     return next((arm for arm in names if arm in found.worths), None)
 
 
-def of_pods(n: int, m: int) -> list[StepValue]:
-    """The worth and the cost of a step of PODS of these sizes, in each study that has it."""
-    values = []
+def of_pods(n: int, m: int) -> dict[str, list[StepValue]]:
+    """The worth and the cost of a step of PODS of these sizes, by the study that has it.
+
+    A study may have it in several arms, such as with unspared passes.
+    """
+    by_study = {}
     for study in FOLDERS:
         found, _ = decision(study)
-        values += [
+        values = [
             value
             for arm, value in found.worths.items()
             if arm.startswith("pods") and _sizes(found, arm) == (n, m)
         ]
-    return values
+        if values:
+            by_study[study] = values
+    return by_study
 
 
 def _sizes(found: Decision, arm: str) -> tuple[int, int]:

@@ -1,5 +1,8 @@
 """Worth over the rollouts for each row, beside what they cost on some machines."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -36,32 +39,48 @@ def draw() -> Figure:
 def _draw_worth(axes: Axes) -> None:
     """The authors' sizes as a line with intervals, and single points beside it."""
     found = [authors.value(setting).worth for setting in authors.SIZES]
-    _draw_points(axes, list(SIZES[1:]), found, "worth: GSM8K, the authors', m = 16", marker="o")
+    draw_points(
+        axes,
+        list(SIZES[1:]),
+        found,
+        color=INK,
+        marker="o",
+        ls="",
+        label="worth: GSM8K, the authors', m = 16",
+    )
     axes.plot(SIZES, [worth(size) for size in SIZES], color=INK)
 
     math = authors.value(authors.MATH).worth
-    _draw_points(axes, [4.0 * 1.06], [math], "worth: MATH, the authors', 32 → 8", marker="s")
+    draw_points(
+        axes,
+        [4.0 * 1.06],
+        [math],
+        color=SOFT,
+        marker="s",
+        ls="",
+        label="worth: MATH, the authors', 32 → 8",
+    )
     of_sets = [ours.value(stage, "pods").worth for stage in ours.SHORT]
     places = [4.0 * 1.06 ** (2 + place) for place in range(len(of_sets))]
-    _draw_points(axes, places, of_sets, "worth: ours, 32 → 8, four sets", marker="^")
+    draw_points(
+        axes, places, of_sets, color=SOFT, marker="^", ls="", label="worth: ours, 32 → 8, four sets"
+    )
 
 
-def _draw_points(
-    axes: Axes, places: list[float], ratios: list[Ratio | None], label: str, marker: str
+def draw_points(
+    axes: Axes, places: Sequence[float], ratios: Sequence[Ratio | None], **look: Any
 ) -> None:
+    """Values with their intervals, of which a figure may show a part."""
     known = [(place, one) for place, one in zip(places, ratios, strict=True) if one is not None]
     values = np.array([one.value for _, one in known])
-    ends = np.array([(one.low or one.value, one.high or one.value) for _, one in known]).T
+    ends = np.array([(one.low or 0.0, one.high or np.inf) for _, one in known]).T
     axes.errorbar(
         [place for place, _ in known],
         values,
         yerr=np.abs(ends - values),
-        color=INK if marker == "o" else SOFT,
-        marker=marker,
-        ls="",
-        capsize=2,
         linewidth=1.2,
-        label=label,
+        capsize=2,
+        **look,
     )
 
 

@@ -251,7 +251,7 @@ class _Helper:
     def _ended(
         self, function: str, calls: Sequence[_Arguments], deadline: float
     ) -> list[ProcessFuture[Any]]:
-        """The futures of these calls, all of which have ended."""
+        """Make these calls and wait for them: a future of each, which has ended."""
         if not self._pool.active:  # it has given up
             self._pool.stop()
             self._pool.join()
